@@ -1,0 +1,1 @@
+"""The senses: what the kernel says about a silent command."""

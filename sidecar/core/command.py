@@ -1,0 +1,177 @@
+"""What is known of one command, put together from its frames: the state behind spans, metrics and tables.
+
+Both the daemon (many commands) and the inline mode (one) feed their frames in here. Frames may come twice
+(a producer that reconnects replays): one whose seq was seen changes nothing. Pure: the caller gives the clock.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from sidecar.core import frame as wire
+from sidecar.core.curation import Curated
+from sidecar.core.errors import FrameError, LifecycleError
+from sidecar.core.lifecycle import SETTLE_REASONS, Lifecycle
+
+if TYPE_CHECKING:
+    Frame = dict[str, Any]  # a checked frame: wire.parse has seen each key and its type
+
+
+class Beat:
+    """One heartbeat, or change of verdict: times are ms since the command's start."""
+
+    __slots__ = ("elapsed_ms", "last_output_age_ms", "seq", "verdict")
+
+    def __init__(self, seq: int, elapsed_ms: int, last_output_age_ms: int | None, verdict: str | None) -> None:
+        self.seq = seq
+        self.elapsed_ms = elapsed_ms
+        self.last_output_age_ms = last_output_age_ms
+        self.verdict = verdict
+
+
+class Command:
+    """One command as its frames tell it.
+
+    `identity` is the command_started frame (or the settled one of a failed spawn), `settled` the
+    command_settled frame once there is one. `received_ns` is the reader's monotonic clock at the last frame
+    that told how old the output was, so that ages can be carried forward without trusting another clock.
+    """
+
+    def __init__(self, frame: "Frame", now_ns: int) -> None:
+        """From the first frame of a command: command_started, or command_settled of a failed spawn."""
+        self.lifecycle = Lifecycle()
+        self.identity = frame
+        self.id: str = frame["commandId"]
+        self.settled: Frame | None = None
+        self.heartbeat_count = 0
+        self.beats: Curated[Beat] = Curated()
+        self.verdict: str | None = None
+        self.evidence: list[str] = []
+        self.total_bytes = 0
+        self.total_lines = 0
+        self.longest_silence_ms = 0
+        self.has_output = False
+        self.silence_flagged = False
+        self._received_ns = now_ns
+        self._elapsed_ms = 0
+        self._age_ms = 0
+        self._last_seq: int = frame["seq"]
+        if frame["type"] == wire.STARTED:
+            self.lifecycle.spawned()
+        elif frame["type"] == wire.SETTLED and frame["reason"] == "spawn_failed":
+            self.lifecycle.spawn_failed()
+            self.settled = frame
+        else:
+            raise FrameError(f"{frame['type']} frame of a command that was never started")
+
+    def apply(self, frame: "Frame", now_ns: int) -> bool:
+        """Take a later frame of this command in. False = seen before, or after the end: nothing changed.
+
+        Raises FrameError for a settle reason that does not exist.
+        """
+        if frame["seq"] <= self._last_seq or self.settled is not None:
+            return False
+        kind = frame["type"]
+        if kind == wire.STARTED:
+            raise FrameError("a second command_started frame of the same command")
+        if kind == wire.SETTLED:
+            self._settle(frame)
+        elif kind == wire.PROGRESS:
+            self._progress(frame, now_ns)
+        elif kind == wire.ACTIVITY:
+            self._output(frame, frame["elapsedMs"], frame["lastOutputAgeMs"], now_ns)
+        elif kind == wire.VERDICT:
+            self._verdict(frame["verdict"], frame.get("evidence"))
+            self.beats.add(Beat(frame["seq"], frame["elapsedMs"], None, self.verdict), change=True)
+        self._last_seq = frame["seq"]
+        return True
+
+    def lose(self, now_ns: int) -> "Frame":
+        """The supervisor is gone without a settle frame. Returns the settle frame made in its place."""
+        settled: Frame = {
+            "v": wire.VERSION,
+            "type": wire.SETTLED,
+            "commandId": self.id,
+            "seq": self._last_seq + 1,
+            "reason": "lost",
+            "elapsedMs": self.elapsed_ms(now_ns),
+            "totalBytes": self.total_bytes,
+            "totalLines": self.total_lines,
+            "heartbeatCount": self.heartbeat_count,
+            "longestSilenceMs": max(self.longest_silence_ms, self.output_age_ms(now_ns)),
+            "descendantsLeft": 0,
+        }
+        if self.has_output:
+            settled["lastOutputAgeMs"] = self.output_age_ms(now_ns)
+        self.lifecycle.lost()
+        self.settled = settled
+        return settled
+
+    def elapsed_ms(self, now_ns: int) -> int:
+        """Since the spawn; after the end, the whole duration."""
+        if self.settled is not None:
+            return int(self.settled["elapsedMs"])
+        return self._elapsed_ms + (now_ns - self._received_ns) // 1_000_000
+
+    def output_age_ms(self, now_ns: int) -> int:
+        """How long ago the last output was, or the start where there was none.
+
+        Between frames this grows with the reader's clock: up to one heartbeat interval too old while output
+        flows (the producer says so once an interval), exact while there is silence.
+        """
+        return self._age_ms + (now_ns - self._received_ns) // 1_000_000
+
+    @property
+    def silent(self) -> bool:
+        """A full interval without output has passed, and none came since."""
+        return self.silence_flagged and self.settled is None
+
+    def _progress(self, frame: "Frame", now_ns: int) -> None:
+        payload = frame["shellProgress"]
+        changed = frame.get("verdict") is not None and frame["verdict"] != self.verdict
+        if frame.get("verdict") is not None:
+            self._verdict(frame["verdict"], frame.get("evidence"))
+        age_ms = payload.get("lastOutputAgeMs")
+        self.heartbeat_count += 1
+        self.silence_flagged = True
+        self.beats.add(Beat(frame["seq"], payload["elapsedMs"], age_ms, self.verdict), change=changed)
+        if age_ms is None:
+            self._seen(payload["elapsedMs"], payload["elapsedMs"], now_ns)
+        else:
+            self._output(payload, payload["elapsedMs"], age_ms, now_ns)
+            self.silence_flagged = True
+        self.longest_silence_ms = max(self.longest_silence_ms, self._age_ms)
+
+    def _verdict(self, verdict: str, evidence: list[str] | None) -> None:
+        self.verdict = verdict
+        self.evidence = evidence or []
+
+    def _output(self, counts: "Frame", elapsed_ms: int, age_ms: int, now_ns: int) -> None:
+        self.has_output = True
+        self.silence_flagged = False
+        self.total_bytes = counts["totalBytes"]
+        self.total_lines = counts["totalLines"]
+        self._seen(elapsed_ms, age_ms, now_ns)
+
+    def _seen(self, elapsed_ms: int, age_ms: int, now_ns: int) -> None:
+        self._elapsed_ms = elapsed_ms
+        self._age_ms = age_ms
+        self._received_ns = now_ns
+
+    def _settle(self, frame: "Frame") -> None:
+        reason = frame["reason"]
+        if reason not in SETTLE_REASONS or reason in ("spawn_failed", "lost"):
+            raise FrameError(f"a running command cannot settle as {reason!r:.40}")
+        if reason in ("exited", "signaled"):
+            self.lifecycle.exited(by_signal=reason == "signaled")
+        else:
+            try:
+                self.lifecycle.stop(reason)
+            except LifecycleError as error:  # pragma: no cover - the table allows it from every live state
+                raise FrameError(str(error)) from None
+            self.lifecycle.exited(by_signal="signal" in frame)
+        self.settled = frame
+        # The producer's own count is right even where frames were lost on the way.
+        self.heartbeat_count = frame["heartbeatCount"]
+        self.total_bytes = frame["totalBytes"]
+        self.total_lines = frame["totalLines"]
+        self.longest_silence_ms = frame["longestSilenceMs"]
+        self.has_output = self.has_output or "lastOutputAgeMs" in frame

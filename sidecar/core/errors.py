@@ -1,0 +1,30 @@
+"""The errors of the sidecar, one small tree.
+
+SidecarError                  anything that is the sidecar's own fault or the user's mistake
+ ├─ UsageError                a bad option, value or configuration file; exit 125
+ ├─ FrameError                a frame that breaks docs/wire.md; costs its sender the connection
+ ├─ LifecycleError            an event that the state of a command does not allow
+ └─ DaemonUnavailable         no daemon can be reached (and, where said, none can be started)
+
+The message is one line: what is wrong and what to do. It never needs a traceback beside it.
+"""
+
+
+class SidecarError(Exception):
+    """Base of all errors raised by the sidecar; `str()` is one line for a user."""
+
+
+class UsageError(SidecarError):
+    """A bad option, value or configuration file. The command line exits with 125."""
+
+
+class FrameError(SidecarError):
+    """A frame that is oversized, malformed, of another version, or lacks a key."""
+
+
+class LifecycleError(SidecarError):
+    """An event that a command's state does not allow; the state is left as it was."""
+
+
+class DaemonUnavailable(SidecarError):
+    """No daemon answers on the socket."""

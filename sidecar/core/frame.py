@@ -1,0 +1,264 @@
+"""The wire: frames on the Unix socket. Build, parse, guard. docs/wire.md is the page for users.
+
+NDJSON: UTF-8, one object a line, at most 8 KiB with its newline. Every producer frame has
+
+    v          the version of the wire, 1
+    type       one of PRODUCER_TYPES; another is skipped by the reader
+    commandId  UUIDv7
+    seq        strictly increasing within the command, from 0
+    replay     true when an earlier daemon already had this frame; absent otherwise
+
+and by type (all times in milliseconds; `?` = may be absent):
+
+    command_started   traceId spanId parentSpanId? traceFlags traceState? pid supervisorPid program
+                      toolName? toolCallId? sessionId? timeoutMs? heartbeatIntervalMs io ("pipe" | "pty")
+                      startUnixMs startMonotonicMs commandLine?
+    shell_progress    shellProgress (the reference object, nothing else in it), longestSilenceMs?, verdict?
+    output_activity   elapsedMs lastOutputAgeMs totalLines totalBytes   (to the daemon only, never fanned out)
+    verdict           elapsedMs verdict evidence? (list of strings)
+    command_settled   reason exitCode? signal? ("SIGKILL") error? ("ENOENT") elapsedMs totalBytes totalLines
+                      heartbeatCount lastOutputAgeMs? longestSilenceMs descendantsLeft (count) maxRssBytes?
+                      cpuUserMs? cpuSystemMs?
+                      With reason spawn_failed no command_started was sent, so this frame then carries the
+                      identity keys of command_started as well, but no pid.
+
+The builder is hand-made from `_json`'s string encoder, because importing `json` (which imports `re`) costs
+more than the whole spawn; only the parser imports it.
+"""
+
+from _json import encode_basestring_ascii as _quote
+from typing import TYPE_CHECKING, Final
+
+from sidecar.core.errors import FrameError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+
+VERSION: Final = 1
+MAX_FRAME_BYTES: Final = 8192
+
+STARTED: Final = "command_started"
+PROGRESS: Final = "shell_progress"
+ACTIVITY: Final = "output_activity"
+VERDICT: Final = "verdict"
+SETTLED: Final = "command_settled"
+
+_INT: Final = (int,)
+_STR: Final = (str,)
+# Identity keys: what command_started must and may carry. `pid` is required there, and absent when no process
+# was ever made.
+_IDENTITY_REQUIRED: Final[dict[str, tuple[type, ...]]] = {
+    "traceId": _STR,
+    "spanId": _STR,
+    "traceFlags": _STR,
+    "supervisorPid": _INT,
+    "program": _STR,
+    "heartbeatIntervalMs": _INT,
+    "io": _STR,
+    "startUnixMs": _INT,
+    "startMonotonicMs": _INT,
+}
+_IDENTITY_OPTIONAL: Final[dict[str, tuple[type, ...]]] = {
+    "parentSpanId": _STR,
+    "traceState": _STR,
+    "toolName": _STR,
+    "toolCallId": _STR,
+    "sessionId": _STR,
+    "timeoutMs": _INT,
+    "commandLine": _STR,
+}
+_REQUIRED: Final[dict[str, dict[str, tuple[type, ...]]]] = {
+    STARTED: {**_IDENTITY_REQUIRED, "pid": _INT},
+    PROGRESS: {"shellProgress": (dict,)},
+    ACTIVITY: {"elapsedMs": _INT, "lastOutputAgeMs": _INT, "totalLines": _INT, "totalBytes": _INT},
+    VERDICT: {"elapsedMs": _INT, "verdict": _STR},
+    SETTLED: {
+        "reason": _STR,
+        "elapsedMs": _INT,
+        "totalBytes": _INT,
+        "totalLines": _INT,
+        "heartbeatCount": _INT,
+        "longestSilenceMs": _INT,
+        "descendantsLeft": _INT,
+    },
+}
+_OPTIONAL: Final[dict[str, dict[str, tuple[type, ...]]]] = {
+    STARTED: _IDENTITY_OPTIONAL,
+    PROGRESS: {"longestSilenceMs": _INT, "verdict": _STR, "evidence": (list,)},
+    ACTIVITY: {},
+    VERDICT: {"evidence": (list,)},
+    SETTLED: {
+        "exitCode": _INT,
+        "signal": _STR,
+        "error": _STR,
+        "lastOutputAgeMs": _INT,
+        "maxRssBytes": _INT,
+        "cpuUserMs": _INT,
+        "cpuSystemMs": _INT,
+        **_IDENTITY_REQUIRED,
+        **_IDENTITY_OPTIONAL,
+    },
+}
+PRODUCER_TYPES: Final = tuple(_REQUIRED)
+
+_PROGRESS_KEYS: Final = ("elapsedMs", "lastOutputAgeMs", "totalLines", "totalBytes", "timeoutMs")
+
+
+def progress_payload(
+    elapsed_ms: int,
+    *,
+    last_output_age_ms: int | None = None,
+    total_lines: int = 0,
+    total_bytes: int = 0,
+    timeout_ms: int | None = None,
+) -> dict[str, "Json"]:
+    """The reference shape, to the letter. Without output (`last_output_age_ms` None) the output keys are absent."""
+    payload: dict[str, Json] = {"type": PROGRESS, "elapsedMs": elapsed_ms}
+    if last_output_age_ms is not None:
+        payload["lastOutputAgeMs"] = last_output_age_ms
+        payload["totalLines"] = total_lines
+        payload["totalBytes"] = total_bytes
+    if timeout_ms is not None:
+        payload["timeoutMs"] = timeout_ms
+    return payload
+
+
+def is_shell_progress(obj: object) -> bool:
+    """Whether `obj` is a progress payload: the reference shape and nothing else in it.
+
+    Counts and times are integers that are not negative; the three output keys come together or not at all.
+    """
+    if not isinstance(obj, dict) or obj.get("type") != PROGRESS or not _is_count(obj.get("elapsedMs")):
+        return False
+    if any(key != "type" and (key not in _PROGRESS_KEYS or not _is_count(value)) for key, value in obj.items()):
+        return False
+    output_keys = [key in obj for key in ("lastOutputAgeMs", "totalLines", "totalBytes")]
+    return all(output_keys) or not any(output_keys)
+
+
+def encode(fields: "Mapping[str, Json]") -> bytes:
+    """One line of NDJSON, newline included. Keys whose value is None are left out.
+
+    Raises FrameError for a line over MAX_FRAME_BYTES. Lone surrogates (undecodable bytes of a program's
+    name) become U+FFFD: UTF-8 on the wire, always.
+    """
+    line = _encode_value(fields).encode() + b"\n"
+    if len(line) > MAX_FRAME_BYTES:
+        raise FrameError(f"frame of {len(line)} bytes; at most {MAX_FRAME_BYTES} are allowed")
+    return line
+
+
+def parse(line: bytes) -> "dict[str, Json] | None":
+    """A producer's line -> its known keys, checked; None for a type that is not known (skip it).
+
+    Raises FrameError for what costs the sender its connection: oversized, not JSON, not an object, another
+    version, a missing key, a key of the wrong type. Unknown keys are dropped.
+    """
+    frame = load_object(line)
+    kind = frame.get("type")
+    if not isinstance(kind, str):
+        raise FrameError("frame without a type")
+    if frame.get("v") != VERSION or isinstance(frame.get("v"), bool):
+        raise FrameError(f"frame of version {frame.get('v')!r:.20}; this daemon speaks {VERSION}")
+    if kind not in _REQUIRED:
+        return None
+    known: dict[str, Json] = {"v": VERSION, "type": kind}
+    for key, types in (("commandId", _STR), ("seq", _INT), *_REQUIRED[kind].items()):
+        if key not in frame:
+            raise FrameError(f"{kind} frame without {key}")
+        known[key] = _checked(kind, key, frame[key], types)
+    for key, types in (("replay", (bool,)), *_OPTIONAL[kind].items()):
+        if key in frame:
+            known[key] = _checked(kind, key, frame[key], types)
+    if kind == PROGRESS and not is_shell_progress(known["shellProgress"]):
+        raise FrameError("shell_progress frame whose shellProgress is not of the reference shape")
+    if kind == SETTLED and known["reason"] == "spawn_failed":
+        for key in _IDENTITY_REQUIRED:
+            if key not in known:
+                raise FrameError(f"spawn_failed frame without {key}")
+    return known
+
+
+def load_object(line: bytes) -> "dict[str, Json]":
+    """One line -> a JSON object, of any kind. Raises FrameError."""
+    import json
+
+    if len(line) > MAX_FRAME_BYTES:
+        raise FrameError(f"frame of {len(line)} bytes; at most {MAX_FRAME_BYTES} are allowed")
+    try:
+        frame = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"frame that is not JSON: {error}") from None
+    if not isinstance(frame, dict):
+        raise FrameError("frame that is not a JSON object")
+    return frame
+
+
+def _checked(kind: str, key: str, value: "Json", types: tuple[type, ...]) -> "Json":
+    # bool is an int to Python, but not on the wire.
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        raise FrameError(f"{kind} frame whose {key} is a {type(value).__name__}")
+    if types is _INT and not (isinstance(value, int) and 0 <= value < 2**63):
+        raise FrameError(f"{kind} frame whose {key} is out of range")
+    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+        raise FrameError(f"{kind} frame whose {key} is not a list of strings")
+    return value
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _encode_value(value: object) -> str:
+    if isinstance(value, str):
+        return _quote(value.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise FrameError("a number that JSON cannot say")
+        return float.__repr__(value)
+    if isinstance(value, dict):
+        return "{%s}" % ",".join(
+            f"{_quote(key)}:{_encode_value(item)}" for key, item in value.items() if item is not None
+        )
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ",".join(map(_encode_value, value))
+    raise FrameError(f"a {type(value).__name__} in a frame")
+
+
+def native(command: "Mapping[str, Json]", progress: "Mapping[str, Json]") -> dict[str, "Json"]:
+    """The native progress frame, which is also the body of ACP's `tool_call_update`.
+
+    `command` is the command_started frame, `progress` a shell_progress frame of the same command. Meta only:
+    no title, kind, content or locations, ever. Without a tool call id there is no toolCallId: never an id of
+    our own in its place.
+    """
+    sidecar: dict[str, Json] = {
+        "v": VERSION,
+        "seq": progress["seq"],
+        "commandId": progress["commandId"],
+        "verdict": progress.get("verdict"),
+        "evidence": progress.get("evidence"),
+    }
+    meta: dict[str, Json] = {
+        "toolName": command.get("toolName"),
+        "shellProgress": progress["shellProgress"],
+        "sidecar": {key: value for key, value in sidecar.items() if value is not None},
+        "traceparent": f"00-{command['traceId']}-{command['spanId']}-{command['traceFlags']}",
+        "tracestate": command.get("traceState"),
+    }
+    frame: dict[str, Json] = {
+        "toolCallId": command.get("toolCallId"),
+        "status": "in_progress",
+        "_meta": {key: value for key, value in meta.items() if value is not None},
+    }
+    return {key: value for key, value in frame.items() if value is not None}

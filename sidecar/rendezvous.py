@@ -1,0 +1,155 @@
+"""Where supervisor, daemon and subscribers meet: the path of the Unix socket, its private folder, connecting.
+
+Standard library only and light: the supervisor loads this right after the spawn. (`_socket` instead of
+`socket`: the latter imports enum and selectors, 6 ms.)
+
+The folder is the user's own and 0700; it is checked, not trusted: a folder of somebody else, one that others
+may write to, or a symbolic link in its place is refused. A path over the kernel's limit (sun_path of
+unix(7): 108 bytes with its NUL, 104 on macOS) is reached through /proc/self/fd, or through the folder itself.
+"""
+
+import os
+import sys
+from _socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
+from typing import TYPE_CHECKING
+
+from sidecar.core.errors import DaemonUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_SUN_PATH_BYTES = 107 if sys.platform == "linux" else 103
+SOCKET_NAME = "sidecar.sock"
+LISTEN_BACKLOG = 4096
+_SO_PEERCRED = 17
+
+
+def socket_path(environ: "Mapping[str, str]", configured: str | None = None) -> str:
+    """The absolute path of the socket: configured, $SIDECAR_SOCKET, $XDG_RUNTIME_DIR/sidecar/, else under TMPDIR."""
+    explicit = configured or environ.get("SIDECAR_SOCKET")
+    if explicit:
+        return os.path.abspath(explicit)
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.path.isabs(runtime):
+        return os.path.join(runtime, "sidecar", SOCKET_NAME)
+    return os.path.join(environ.get("TMPDIR") or "/tmp", f"sidecar-{os.getuid()}", SOCKET_NAME)  # noqa: S108 - the folder is checked: 0700, ours, no link
+
+
+def private_folder(path: str, *, create: bool = True) -> None:
+    """Make sure the folder of `path` is ours and 0700. Raises DaemonUnavailable with the reason.
+
+    Missing parents are made only below the last folder that exists, each 0700.
+    """
+    folder = os.path.dirname(path)
+    try:
+        status = os.lstat(folder)
+    except FileNotFoundError:
+        if not create:
+            raise DaemonUnavailable(f"no daemon: {folder} does not exist") from None
+        try:
+            os.makedirs(folder, 0o700)
+            status = os.lstat(folder)
+        except OSError as error:
+            raise DaemonUnavailable(f"cannot make the socket folder {folder}: {error.strerror}") from None
+    except OSError as error:
+        raise DaemonUnavailable(f"cannot look at the socket folder {folder}: {error.strerror}") from None
+    if status.st_mode & 0o170000 != 0o040000:
+        raise DaemonUnavailable(f"the socket folder {folder} is not a folder (links are not followed)")
+    if status.st_uid != os.getuid():
+        raise DaemonUnavailable(f"the socket folder {folder} belongs to uid {status.st_uid}, not to you")
+    if status.st_mode & 0o022:
+        raise DaemonUnavailable(f"others may write to the socket folder {folder}: chmod 700 it")
+
+
+def new_socket(*, nonblocking: bool = True) -> socket:
+    sock = socket(AF_UNIX, SOCK_STREAM)
+    sock.setblocking(not nonblocking)
+    return sock
+
+
+def connect(path: str, *, nonblocking: bool = True) -> socket:
+    """A connected stream socket, close-on-exec. Raises OSError (ENOENT, ECONNREFUSED, EAGAIN ...), or
+    DaemonUnavailable where the listener is not of our own uid."""
+    sock = new_socket(nonblocking=nonblocking)
+    try:
+        with _short_name(path) as name:
+            sock.connect(name)
+        peer_uid = peer_uid_of(sock)
+        if peer_uid is not None and peer_uid not in (os.getuid(), 0):
+            raise DaemonUnavailable(f"the daemon on {path} belongs to uid {peer_uid}, not to you")
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def bind_and_listen(path: str) -> socket:
+    """A listening socket at `path` (0600), close-on-exec. Raises OSError (EADDRINUSE where the file exists).
+
+    Call it with the lock of `lock_folder` held, after any stale file was removed.
+    """
+    sock = new_socket()
+    try:
+        # The umask covers the moment between bind and chmod; both processes that bind are single-threaded here.
+        before = os.umask(0o177)
+        try:
+            with _short_name(path) as name:
+                sock.bind(name)
+        finally:
+            os.umask(before)
+        sock.listen(LISTEN_BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def lock_folder(path: str, *, blocking: bool = False) -> int:
+    """Take the lock that whoever binds, or removes, the socket file must hold. Returns its descriptor (close it
+    to let go). Raises BlockingIOError when somebody else has it, else OSError."""
+    import fcntl
+
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(os.path.join(os.path.dirname(path), "daemon.lock"), flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def peer_uid_of(sock: socket) -> int | None:
+    """The uid of the process at the other end (SO_PEERCRED of unix(7)); None where the platform cannot say."""
+    if sys.platform != "linux":
+        return None
+    credentials = sock.getsockopt(SOL_SOCKET, _SO_PEERCRED, 12)
+    return int.from_bytes(credentials[4:8], sys.byteorder)
+
+
+class _short_name:  # noqa: N801 - used as a function: `with _short_name(path) as name`
+    """A name for `path` that fits into sun_path: itself, or through a descriptor of its folder."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._folder = -1
+
+    def __enter__(self) -> bytes:
+        raw = os.fsencode(self._path)
+        if len(raw) <= MAX_SUN_PATH_BYTES:
+            return raw
+        folder, name = os.path.split(raw)
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        short = b"/proc/self/fd/%d/%s" % (self._folder, name)
+        if len(short) > MAX_SUN_PATH_BYTES or not os.path.exists(short[: -len(name) - 1]):
+            self.__exit__()
+            raise DaemonUnavailable(
+                f"the socket path has {len(raw)} bytes, over the kernel's limit of {MAX_SUN_PATH_BYTES}: "
+                "set SIDECAR_SOCKET to a shorter one"
+            )
+        return short
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder >= 0:
+            os.close(self._folder)
+            self._folder = -1
