@@ -1,0 +1,51 @@
+"""For all tests: what `tests/e2e` holds is marked `e2e`, and in CI an e2e test that skips has failed.
+
+An end-to-end test may need what a developer's machine lacks, and then skips and says why. In CI everything it
+needs is there, or is a fault of the CI: a suite that skipped itself silently would prove nothing.
+"""
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+_E2E_FOLDER = Path(__file__).parent / "e2e"
+
+
+def in_ci() -> bool:
+    return os.environ.get("CI", "").lower() in ("1", "true", "yes")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(_E2E_FOLDER):
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    # An expected failure is reported as skipped too, and is no skip.
+    if report.skipped and not hasattr(report, "wasxfail") and in_ci() and item.get_closest_marker("e2e"):
+        _fail(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    # A whole module that skips itself (`pytest.importorskip`) has no items to look at.
+    report = yield
+    if report.skipped and in_ci() and collector.path.is_relative_to(_E2E_FOLDER):
+        _fail(report)
+    return report
+
+
+def _fail(report: pytest.TestReport | pytest.CollectReport) -> None:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    report.outcome = "failed"
+    report.longrepr = f"an end-to-end test must not skip in CI (CI is set): {reason}"
