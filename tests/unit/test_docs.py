@@ -1,6 +1,7 @@
 """The documents say what the code does: frames and keys, the life cycle, the README's commands, links."""
 
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from sidecar.config import OPTIONS, Option
 from sidecar.core import frame, lifecycle
 
 ROOT = Path(__file__).parents[2]
@@ -74,10 +76,9 @@ class TestWire:
         assert keys_of(section(read("docs/wire.md"), f"`{kind}`")) == expected
 
     def test_the_payload_of_the_page_is_one(self) -> None:
-        import json
-
-        shown = section(read("docs/wire.md"), "The progress payload").split("\n\n")[1]
-        assert frame.is_shell_progress(json.loads(shown))
+        shown = re.search(r"\{.*?\}", section(read("docs/wire.md"), "The progress payload"), re.DOTALL)
+        assert shown is not None
+        assert frame.is_shell_progress(json.loads(shown[0]))
 
     def test_the_limits_on_the_page(self) -> None:
         page = read("docs/wire.md")
@@ -92,6 +93,19 @@ class TestLifecycle:
     def test_states_and_reasons_are_all_told(self) -> None:
         rows = re.findall(r"^\| `(\w+)` \|", read("docs/lifecycle.md"), re.MULTILINE)
         assert rows == [*lifecycle.STATES, *lifecycle.SETTLE_REASONS]
+
+
+class TestGuide:
+    def test_the_table_has_every_option_as_the_model_says_it(self) -> None:
+        table = read("docs/guide.md").split("<!-- options: ")[1].split("<!-- end of options -->")[0]
+        assert re.findall(r"^\| `.*$", table, re.MULTILINE) == [option_row(option) for option in OPTIONS]
+
+    @pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+    def test_flags_it_names_exist(self, page: str) -> None:
+        flags = {option.flag for option in OPTIONS} | {"--config", "--json", "--help", "--no-pty", "--no-inline"}
+        flags.add("--no-capture-command")
+        named = set(re.findall(r"`(--[a-z-]+)", read(page))) | set(re.findall(r"sidecar run (--[a-z-]+)", read(page)))
+        assert named <= flags
 
 
 class TestReadme:
@@ -139,6 +153,14 @@ class TestPages:
             assert re.fullmatch(r"\d{4}-\d\d-\d\d", date)
             assert f"Date: {date}." in path.read_text(encoding="utf-8")
             assert f"({path.name})" in index
+
+
+def option_row(option: Option) -> str:
+    flag = f"`{option.flag}`" if option.flag else "none"
+    if option.flag and option.is_switch:
+        flag += f", `--no-{option.flag[2:]}`"
+    default = f"`{option.default}`" if option.default else "none"
+    return f"| `{option.name}` | {flag} | {default} | {option.doc} |"
 
 
 def anchors(text: str) -> set[str]:
