@@ -130,7 +130,8 @@ class Command:
         if frame.get("verdict") is not None:
             self._verdict(frame["verdict"], frame.get("evidence"))
         age_ms = payload.get("lastOutputAgeMs")
-        self.heartbeat_count += 1
+        # A replay carries a selection of the beats: the producer's own count is the right one.
+        self.heartbeat_count = frame.get("heartbeatCount", self.heartbeat_count + 1)
         self.silence_flagged = True
         self.beats.add(Beat(frame["seq"], payload["elapsedMs"], age_ms, self.verdict), change=changed)
         if age_ms is None:

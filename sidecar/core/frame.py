@@ -13,7 +13,8 @@ and by type (all times in milliseconds; `?` = may be absent):
     command_started   traceId spanId parentSpanId? traceFlags traceState? pid supervisorPid program
                       toolName? toolCallId? sessionId? timeoutMs? heartbeatIntervalMs io ("pipe" | "pty")
                       startUnixMs startMonotonicMs commandLine?
-    shell_progress    shellProgress (the reference object, nothing else in it), longestSilenceMs?, verdict?
+    shell_progress    shellProgress (the reference object, nothing else in it) heartbeatCount? (so far, this one
+                      included) longestSilenceMs? verdict? evidence?
     output_activity   elapsedMs lastOutputAgeMs totalLines totalBytes   (to the daemon only, never fanned out)
     verdict           elapsedMs verdict evidence? (list of strings)
     command_settled   reason exitCode? signal? ("SIGKILL") error? ("ENOENT") elapsedMs totalBytes totalLines
@@ -86,7 +87,7 @@ _REQUIRED: Final[dict[str, dict[str, tuple[type, ...]]]] = {
 }
 _OPTIONAL: Final[dict[str, dict[str, tuple[type, ...]]]] = {
     STARTED: _IDENTITY_OPTIONAL,
-    PROGRESS: {"longestSilenceMs": _INT, "verdict": _STR, "evidence": (list,)},
+    PROGRESS: {"longestSilenceMs": _INT, "heartbeatCount": _INT, "verdict": _STR, "evidence": (list,)},
     ACTIVITY: {},
     VERDICT: {"evidence": (list,)},
     SETTLED: {

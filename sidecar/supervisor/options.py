@@ -91,14 +91,14 @@ def command_argv(shell: str, string: str | None, words: list[str]) -> list[str]:
 
 
 def parse_run(arguments: list[str], environ: "Mapping[str, str]") -> RunOptions | None:
-    """The words after `sidecar run` -> options, or None: let the full parser look. Never raises, never prints."""
+    """The words after `sidecar run` -> options, or None: let the full parser look. Never raises nor prints."""
     words = _split(arguments)
     if words is None:
         return None
     flags, string, command = words
     if string is None and not command:
         return None
-    stored = _stored(environ)
+    stored = stored_values(environ)
     if stored is None:
         return None
     values: dict[str, object] = {}
@@ -145,7 +145,7 @@ def _split(arguments: list[str]) -> tuple[dict[str, str], str | None, list[str]]
     return flags, string, arguments[index:]
 
 
-def _stored(environ: "Mapping[str, str]") -> dict[str, str] | None:
+def stored_values(environ: "Mapping[str, str]") -> dict[str, str] | None:
     """What the configuration files say; None where only the full path can tell."""
     if environ.get("SIDECAR_CONFIG"):
         return None

@@ -1,0 +1,104 @@
+"""The front door: argv -> the supervisor's fast path, or the click command line.
+
+`sidecar run` with ordinary options goes straight to the spawn, on the standard library alone. What the fast
+parser does not take (a bad value, --help, --config, a file of settings that changed) is looked at by the full
+one; the options it finds are handed over by starting anew, so that the process that waits beside a command
+for hours never holds more than the fast path needs.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from sidecar.core.errors import SidecarError
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from sidecar.supervisor.options import RunOptions
+    from sidecar.supervisor.run import InlineSink
+
+_RESOLVED = "--resolved-options"
+_AGAIN = "import sys; sys.path[:0] = {path!r}; from sidecar.launch import main; sys.exit(main())"
+
+
+def main() -> int:
+    """The `sidecar` command. Returns the exit code; a supervised command ends the process itself."""
+    arguments = sys.argv[1:]
+    try:
+        if arguments[:1] == ["run"]:
+            return _run(arguments[1:])
+        return _command_line(arguments)
+    except SidecarError as error:
+        os.write(2, os.fsencode(f"sidecar: {error}\n"))
+        return 125
+
+
+def main_sh() -> int:
+    """The `sidecar-sh` command: a shell whose command strings are supervised."""
+    from sidecar.supervisor.shell import parse_shell
+
+    plan = parse_shell(sys.argv[1:], os.environ)
+    if plan.options is None:
+        os.execv(plan.argv[0], plan.argv)
+    os.environ["SIDECAR_ACTIVE"] = "1"
+    _supervise(plan.options)
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments[:1] == [_RESOLVED] and len(arguments) > 2:
+        from sidecar.supervisor.handover import from_text
+
+        _supervise(from_text(arguments[1], arguments[2:]))
+    from sidecar.supervisor.options import parse_run
+
+    options = parse_run(arguments, os.environ)
+    if options is None:
+        return _resolve_and_start_again(arguments)
+    _supervise(options)
+
+
+def _resolve_and_start_again(arguments: list[str]) -> int:
+    _find_packages()
+    from sidecar.cli.main import resolve_run_or_exit_code
+
+    options = resolve_run_or_exit_code(arguments)
+    if isinstance(options, int):
+        return options
+    from sidecar.supervisor.handover import to_text
+
+    again = [sys.executable, "-IS", "-c", _AGAIN.format(path=sys.path)]
+    argv = [*again, "run", _RESOLVED, to_text(options), *options.argv]
+    try:
+        os.execv(sys.executable, argv)
+    except OSError:
+        _supervise(options)  # heavier than need be, and right all the same
+
+
+def _supervise(options: "RunOptions") -> "NoReturn":
+    from sidecar.supervisor.run import run
+
+    run(options, _make_inline)
+    os._exit(125)
+
+
+def _make_inline() -> "InlineSink":
+    _find_packages()
+    from sidecar.telemetry.inline import InlineSink
+
+    return InlineSink()
+
+
+def _command_line(arguments: list[str]) -> int:
+    _find_packages()
+    from sidecar.cli.main import main as cli_main
+
+    return cli_main(arguments)
+
+
+def _find_packages() -> None:
+    """Started with -S: let `site` find what else is installed (and read the .pth files), now that it is needed."""
+    if sys.flags.no_site and "site" not in sys.modules:
+        import site
+
+        site.main()

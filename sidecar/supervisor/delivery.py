@@ -1,0 +1,121 @@
+"""Where a command's frames go: to the daemon, or inline where that was asked for or no daemon can be had."""
+
+import time
+from typing import TYPE_CHECKING
+
+from sidecar.core import frame as wire
+from sidecar.core.curation import Curated
+from sidecar.supervisor.notes import Notes
+
+if TYPE_CHECKING:
+    from sidecar.supervisor.link import Link
+    from sidecar.supervisor.options import RunOptions
+    from sidecar.supervisor.reports import Frame
+    from sidecar.supervisor.run import InlineFactory, InlineSink
+
+_INLINE_BUDGET_S = 1.0
+_HANDOVER_NS = 50_000_000
+"""How long the exit may be held by a daemon that does not take the last frame."""
+
+
+class Delivery:
+    """Takes frames; never raises, never blocks (`close` at most for the stated budgets)."""
+
+    def __init__(
+        self, options: "RunOptions", environ: dict[str, str], inline_factory: "InlineFactory"
+    ) -> None:
+        self._options = options
+        self._environ = environ
+        self._inline_factory = inline_factory
+        self._notes = Notes(options.log)
+        self._inline: InlineSink | None = None
+        self._before: Curated[Frame] = Curated()
+        self.link: Link | None = None
+        if options.inline:
+            self._go_inline()
+        else:
+            self._make_link()
+
+    def send(self, frame: "Frame") -> None:
+        if self._inline is not None:
+            self._inline.put(frame)
+            return
+        if self.link is None:
+            self._fall_back(frame)
+            return
+        self.link.send(frame, time.monotonic_ns())
+        if self.link.unavailable:
+            self._fall_back(frame)
+        elif not self.link.ever_connected:
+            self._before.add(frame)
+
+    def close(self) -> None:
+        """The last frame was sent: hand over what is unsent, within a budget, and let go."""
+        if self._inline is not None:
+            self._inline.close(_INLINE_BUDGET_S)
+        elif self.link is not None:
+            self._hand_over(self.link)
+
+    def _hand_over(self, link: "Link") -> None:
+        deadline_ns = time.monotonic_ns() + _HANDOVER_NS
+        while not link.settled_delivered:
+            now_ns = time.monotonic_ns()
+            if now_ns >= deadline_ns:
+                self._notes.write("the last frames could not be handed to a daemon")
+                break
+            if link.descriptor is None:
+                # `send` has just tried; once more, since another supervisor may be starting the daemon.
+                link.connect(now_ns)
+                deadline_ns = 0 if link.descriptor is None else deadline_ns
+            else:
+                link.flush(now_ns)
+            if deadline_ns and not link.settled_delivered:
+                time.sleep(0.002)
+        link.close()
+
+    def _make_link(self) -> None:
+        from sidecar import rendezvous
+        from sidecar.supervisor.activate import ensure_listening
+        from sidecar.supervisor.link import Link
+
+        try:
+            path = rendezvous.socket_path(self._environ, self._options.socket)
+        except OSError:
+            return  # a relative path, and the working folder is gone
+        names = self._options.daemon_environment
+
+        def start() -> None:
+            ensure_listening(path, self._environ, names, time.time())
+
+        self.link = Link(path, start, self._notes)
+
+    def _fall_back(self, frame: "Frame") -> None:
+        """No daemon is to be had. The heavy telemetry is loaded only once a command is silent for an interval:
+        one that ends before never pays for it, and leaves no trace but our note."""
+        self._before.add(frame)
+        if frame["type"] == wire.SETTLED:
+            self._notes.write("no daemon can be had, and the command is over: it is not recorded")
+        if frame["type"] == wire.PROGRESS:
+            self._notes.write("no daemon can be had: telemetry goes inline")
+            self._go_inline()
+            for earlier in self._before.kept:
+                if self._inline is not None:
+                    self._inline.put(earlier)
+            if self.link is not None:
+                self.link.close()
+                self.link = None
+
+    def _go_inline(self) -> None:
+        try:
+            self._inline = self._inline_factory()
+        except Exception as error:  # noqa: BLE001 - telemetry may fail in every way it likes
+            self._notes.write(f"no inline telemetry: {error!r}")
+            self._inline = _Nowhere()
+
+
+class _Nowhere:
+    def put(self, frame: "Frame") -> None:
+        """Telemetry could not be loaded: there is nobody to tell."""
+
+    def close(self, budget_s: float) -> None:
+        """Nothing is owed."""

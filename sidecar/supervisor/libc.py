@@ -1,0 +1,66 @@
+"""The few calls that Python's standard library does not wrap: prctl(2), signalfd(2), kcmp(2).
+
+`_ctypes.call_function` instead of the `ctypes` package: the latter costs 3 ms at start-up, a third of the
+whole. Where it is missing (a Python built without libffi, another platform) each function says so by its
+return value, and its caller has another way.
+"""
+
+import sys
+
+_LINUX = sys.platform == "linux"
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_SFD_CLOEXEC_NONBLOCK = 0o2004000  # <bits/signalfd.h>; the same on x86-64 and aarch64
+_KCMP_NUMBER = {"x86_64": 312, "aarch64": 272}
+
+try:
+    from _ctypes import call_function as _call
+    from _ctypes import dlopen as _dlopen
+    from _ctypes import dlsym as _dlsym
+
+    _handle = _dlopen(None, 0)
+except (ImportError, OSError):
+    _handle = None
+
+
+def _libc(name: str, *args: int | bytes) -> int:
+    """The C function's int result; -1 also where it cannot be called at all."""
+    if _handle is None or not _LINUX:
+        return -1
+    try:
+        return int(_call(_dlsym(_handle, name), args))
+    except (OSError, TypeError, ValueError):
+        return -1
+
+
+def die_with_parent(signal_number: int) -> bool:
+    """Ask the kernel for `signal_number` when the parent thread dies (PR_SET_PDEATHSIG of prctl(2)).
+
+    Call it in the child; it survives exec, save of a set-uid program. False where it cannot be had.
+    """
+    return _libc("prctl", _PR_SET_PDEATHSIG, signal_number, 0, 0, 0) == 0
+
+
+def set_subreaper(on: bool) -> bool:
+    """Become (or cease to be) the parent of orphaned descendants (PR_SET_CHILD_SUBREAPER of prctl(2))."""
+    return _libc("prctl", _PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0) == 0
+
+
+def signalfd(signal_numbers: "set[int]") -> int:
+    """A non-blocking, close-on-exec descriptor that reads blocked signals (signalfd(2)); -1 if there is none."""
+    mask = 0
+    for number in signal_numbers:
+        mask |= 1 << (number - 1)
+    return _libc("signalfd", -1, mask.to_bytes(128, sys.byteorder), _SFD_CLOEXEC_NONBLOCK)
+
+
+def same_open_file(fd_a: int, fd_b: int) -> bool | None:
+    """Whether two of our descriptors share one open file description (kcmp(2)); None where nobody can say."""
+    import os
+
+    number = _KCMP_NUMBER.get(os.uname().machine)
+    if number is None:
+        return None
+    pid = os.getpid()
+    result = _libc("syscall", number, pid, pid, 0, fd_a, fd_b)
+    return None if result < 0 else result == 0

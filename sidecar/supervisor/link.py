@@ -1,0 +1,179 @@
+"""The supervisor's connection to the daemon: fire and forget, and never in the command's way.
+
+Frames go out as far as the socket takes them. What an earlier daemon had, and what could not be sent, is kept
+as a bounded selection (the start, and a curated list of beats) and replayed to the next daemon, so that
+nothing is counted twice and little is lost: a frame that was delivered before bears `replay`.
+"""
+
+from typing import TYPE_CHECKING
+
+from sidecar import rendezvous
+from sidecar.core import frame as wire
+from sidecar.core.curation import Curated
+from sidecar.core.errors import DaemonUnavailable, FrameError
+
+if TYPE_CHECKING:
+    from _socket import socket
+    from collections.abc import Callable
+
+    from sidecar.supervisor.notes import Notes
+
+    Frame = dict[str, wire.Json]
+
+_BACKOFF_NS = (100_000_000, 250_000_000, 500_000_000, 1_000_000_000, 2_000_000_000, 5_000_000_000)
+_MAX_UNSENT_BYTES = 256 * 1024
+_INCOMING_BYTES = 8192
+
+
+class _Kept:
+    """A frame that a next daemon would have to be told."""
+
+    __slots__ = ("delivered", "frame")
+
+    def __init__(self, frame: "Frame") -> None:
+        self.frame = frame
+        self.delivered = False
+
+
+class Link:
+    """One command's line to the daemon at `path`. `start_daemon` makes sure somebody listens there.
+
+    Poll `descriptor` (None while there is no connection) for reading, and for writing while `unsent`; call
+    `service` when it is ready and `retry` at `retry_ns`.
+    """
+
+    def __init__(self, path: str, start_daemon: "Callable[[], None]", notes: "Notes") -> None:
+        self._path = path
+        self._start_daemon = start_daemon
+        self._notes = notes
+        self._socket: socket | None = None
+        self._out = bytearray()
+        self._in_flight: list[_Kept] = []
+        self._start: _Kept | None = None
+        self._beats: Curated[_Kept] = Curated()
+        self._end: _Kept | None = None
+        self._failures = 0
+        self.ever_connected = False
+        self._said: str | None = None
+        self.retry_ns: int | None = None
+        self.unavailable = False
+        """No daemon can be had here at all (no folder for its socket, say): inline may take over."""
+
+    @property
+    def descriptor(self) -> int | None:
+        return None if self._socket is None else self._socket.fileno()
+
+    @property
+    def settled_delivered(self) -> bool:
+        """The last frame is with a daemon: nothing is owed."""
+        return self._end is not None and self._end.delivered
+
+    @property
+    def unsent(self) -> bool:
+        return bool(self._out)
+
+    def send(self, frame: "Frame", now_ns: int) -> None:
+        """Hand a frame over. It is kept for a replay where its type asks for it; never blocks, never raises."""
+        kept = _Kept(frame)
+        kind = frame["type"]
+        if kind == wire.STARTED:
+            self._start = kept
+        elif kind in (wire.PROGRESS, wire.VERDICT):
+            self._beats.add(kept, change=kind == wire.VERDICT)
+        elif kind == wire.SETTLED:
+            self._end = kept
+        if self._socket is None:
+            # The replay on connecting carries it.
+            if self.retry_ns is None or now_ns >= self.retry_ns or kind == wire.SETTLED:
+                self.connect(now_ns)
+            return
+        self._put(kept, replay=False)
+        self.flush(now_ns)
+
+    def connect(self, now_ns: int) -> None:
+        """Connect, starting a daemon where there is none, and replay. On failure: again at `retry_ns`."""
+        try:
+            self._socket = self._open()
+        except (OSError, DaemonUnavailable) as error:
+            self._fail(str(error), now_ns)
+            return
+        self.retry_ns = None
+        self._failures = 0
+        for kept in (self._start, *self._beats.kept, self._end):
+            if kept is not None:
+                self._put(kept, replay=kept.delivered)
+        self.ever_connected = True
+        self.flush(now_ns)
+
+    def service(self, now_ns: int) -> bytes:
+        """The descriptor is ready: send what is unsent; returns what the daemon sent, b"" if nothing.
+
+        A connection that ended is replaced at `retry_ns`.
+        """
+        received = b""
+        if self._socket is not None:
+            try:
+                received = self._socket.recv(_INCOMING_BYTES)
+                if not received:
+                    self._drop(now_ns)
+            except (BlockingIOError, InterruptedError):
+                pass
+            except OSError:
+                self._drop(now_ns)
+        self.flush(now_ns)
+        return received
+
+    def flush(self, now_ns: int) -> None:
+        if self._socket is None or not self._out:
+            return
+        try:
+            while self._out:
+                sent = self._socket.send(self._out)
+                del self._out[:sent]
+        except (BlockingIOError, InterruptedError):
+            if len(self._out) > _MAX_UNSENT_BYTES:
+                self._drop(now_ns)  # it lives but does not read: the next connection replays what matters
+            return
+        except OSError:
+            self._drop(now_ns)
+            return
+        for kept in self._in_flight:
+            kept.delivered = True
+        self._in_flight.clear()
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _open(self) -> "socket":
+        try:
+            return rendezvous.connect(self._path)
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            self._start_daemon()
+            return rendezvous.connect(self._path)
+
+    def _put(self, kept: _Kept, *, replay: bool) -> None:
+        try:
+            self._out += wire.encode({**kept.frame, "replay": True} if replay else kept.frame)
+        except FrameError as error:
+            self._notes.write(f"frame not sent: {error}")
+            return
+        if not kept.delivered:
+            self._in_flight.append(kept)
+
+    def _drop(self, now_ns: int) -> None:
+        """The connection is gone. What was not fully sent is not delivered."""
+        self.close()
+        self._out.clear()
+        self._in_flight.clear()
+        if not self.settled_delivered:
+            self.retry_ns = now_ns + _BACKOFF_NS[0]
+
+    def _fail(self, reason: str, now_ns: int) -> None:
+        self.retry_ns = now_ns + _BACKOFF_NS[min(self._failures, len(_BACKOFF_NS) - 1)]
+        self._failures += 1
+        self.unavailable = self._failures >= 2 and not self.ever_connected
+        if reason != self._said:
+            self._said = reason
+            self._notes.write(f"no daemon: {reason}")

@@ -1,0 +1,255 @@
+"""The supervisor's one loop: one poll, one deadline; a timeout is just another event.
+
+Each turn: signals, then bytes, then clocks. Bytes come before clocks, so that output which is already in the
+pipe is never called silence; and everything that is decided (a stop, the end) is decided in this one thread,
+so that nothing can race with it.
+"""
+
+import os
+import select
+import time
+from typing import TYPE_CHECKING
+
+from sidecar.core.heartbeat import BEAT, NOTE, HeartbeatClock
+from sidecar.core.lifecycle import RUNNING, STOPPING, Lifecycle
+from sidecar.supervisor.signals import (
+    SI_KERNEL,
+    SIGCHLD,
+    SIGCONT,
+    SIGSTOP,
+    SIGTERM,
+    SIGTSTP,
+    SIGTTIN,
+    SIGTTOU,
+    SIGWINCH,
+    Received,
+    SignalSource,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sidecar.core.output import OutputStats
+    from sidecar.supervisor.child import Child
+    from sidecar.supervisor.keys import Keys
+    from sidecar.supervisor.delivery import Delivery
+    from sidecar.supervisor.options import RunOptions
+    from sidecar.supervisor.relay import Channel
+    from sidecar.supervisor.reports import Reports
+    from sidecar.supervisor.terminal import Terminal
+
+_NS_PER_MS = 1_000_000
+_AFTER_KILL_NS = 2_000_000_000
+"""A process that does not die of KILL (uninterruptible sleep) is given up after this long."""
+_ENDED = select.POLLERR | select.POLLHUP | select.POLLNVAL
+_JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
+
+
+class Loop:
+    """Supervises one running command until nothing is owed any more. `run` returns the monotonic end time."""
+
+    def __init__(
+        self,
+        options: "RunOptions",
+        child: "Child",
+        channels: "list[Channel]",
+        signals: SignalSource,
+        stats: "OutputStats",
+        reports: "Reports",
+        delivery: "Delivery",
+        terminal: "Terminal | None",
+        keys: "Keys | None",
+        clock_ns: "Callable[[], int]" = time.monotonic_ns,
+    ) -> None:
+        self._options = options
+        self._child = child
+        self._channels = channels
+        self._signals = signals
+        self._stats = stats
+        self._reports = reports
+        self._delivery = delivery
+        self._terminal = terminal
+        self._keys = keys
+        self._clock_ns = clock_ns
+        self.lifecycle = Lifecycle()
+        self.lifecycle.spawned()
+        self.heartbeat = HeartbeatClock(options.heartbeat_interval_ns, stats.started_ns)
+        self._timeout_at_ns = None if options.timeout_ns is None else stats.started_ns + options.timeout_ns
+        self._kill_at_ns: int | None = None
+        self._give_up_at_ns: int | None = None
+        self._drain_until_ns: int | None = None
+        self._drained = False
+        self._job_stop_seen = False
+        self._poll = select.poll()
+        self._polled: dict[int, int] = {}
+
+    def run(self) -> int:
+        while True:
+            ready = self._wait()
+            if ready.get(self._signals.descriptor):
+                for received in self._signals.read():
+                    self._signal(received)
+            now_ns = self._clock_ns()
+            self._move_bytes(ready, now_ns)
+            self._serve_link(ready, now_ns)
+            self._clocks(self._clock_ns())
+            if self._done(self._clock_ns()):
+                return self._clock_ns()
+
+    # Waiting
+
+    def _wait(self) -> dict[int, int]:
+        self._register()
+        link = self._delivery.link
+        deadlines = [
+            at_ns
+            for at_ns in (
+                self.heartbeat.deadline_ns,
+                self._timeout_at_ns,
+                self._kill_at_ns,
+                self._give_up_at_ns,
+                None if self._drained else self._drain_until_ns,
+                None if link is None else link.retry_ns,
+            )
+            if at_ns is not None
+        ]
+        timeout_ms = None
+        if deadlines:
+            timeout_ms = max(0, -((self._clock_ns() - min(deadlines)) // _NS_PER_MS))
+        return dict(self._poll.poll(timeout_ms))
+
+    def _register(self) -> None:
+        wanted = {self._signals.descriptor: select.POLLIN}
+        for channel in self._channels:
+            if channel.wants_read:
+                wanted[channel.source] = select.POLLIN
+            if channel.sink.pollable and (channel.open or channel.blocked):
+                # With nothing to write we still want to hear that the reader has gone.
+                wanted[channel.sink.descriptor] = select.POLLOUT if channel.blocked else 0
+        if self._keys is not None:
+            wanted.update(self._keys.interest(wanted))
+        link = self._delivery.link
+        if link is not None and link.descriptor is not None:
+            wanted[link.descriptor] = select.POLLIN | (select.POLLOUT if link.unsent else 0)
+        if wanted == self._polled:
+            return
+        for descriptor in self._polled.keys() - wanted.keys():
+            try:
+                self._poll.unregister(descriptor)
+            except KeyError:
+                continue
+        for descriptor, mask in wanted.items():
+            self._poll.register(descriptor, mask)
+        self._polled = wanted
+
+    # Signals
+
+    def _signal(self, received: Received) -> None:
+        number = received.number
+        if number == SIGCHLD:
+            self._reap()
+        elif number == SIGWINCH:
+            if self._terminal is not None:
+                self._terminal.copy_size()
+            elif received.code != SI_KERNEL:
+                self._child.send(number)
+        elif number == SIGTERM:
+            self.stop("cancelled")
+        elif number in _JOB_STOPS and self._terminal is None:
+            # The command has it already if it came from the terminal; when it stops, we follow.
+            self._job_stop_seen = True
+            if received.code != SI_KERNEL:
+                self._child.send(number)
+            self._follow_job_stop()
+        elif received.code != SI_KERNEL or self._terminal is not None:
+            self._child.send(number)
+        if number == SIGCONT and self._terminal is not None:
+            self._terminal.take_keys()
+            self._terminal.copy_size()
+
+    def _reap(self) -> None:
+        if self._child.reap():
+            self.heartbeat.stop()
+            self._timeout_at_ns = None
+            self._drain_until_ns = self._clock_ns() + self._options.drain_grace_ns
+            for channel in self._channels:
+                channel.exit_seen()
+        else:
+            self._follow_job_stop()
+
+    def _follow_job_stop(self) -> None:
+        """Where a job-control stop came to us and stopped the command, the agent's shell must see us stopped."""
+        stopped_by = self._child.stopped_by
+        if stopped_by is None or not self._job_stop_seen or stopped_by not in _JOB_STOPS:
+            return
+        self._child.stopped_by = None
+        self._job_stop_seen = False
+        os.kill(os.getpid(), SIGSTOP)
+
+    def stop(self, reason: str) -> None:
+        """TERM to the whole tree now, KILL to what is left after the grace. A second stop kills at once."""
+        if self.lifecycle.state == RUNNING:
+            self.lifecycle.stop(reason)
+            self.heartbeat.stop()
+            self._timeout_at_ns = None
+            self._child.terminate()
+            self._kill_at_ns = self._clock_ns() + self._options.kill_after_ns
+        elif self._kill_at_ns is not None:
+            self._kill_at_ns = self._clock_ns()
+
+    # Bytes
+
+    def _move_bytes(self, ready: dict[int, int], now_ns: int) -> None:
+        for channel in self._channels:
+            sink_events = ready.get(channel.sink.descriptor, 0) if channel.sink.pollable else 0
+            if channel.blocked and (sink_events or not channel.sink.pollable):
+                channel.flush()
+            elif sink_events & _ENDED and channel.open:
+                channel.reader_gone()
+            if channel.wants_read and ready.get(channel.source) and channel.pump(now_ns):
+                self.heartbeat.output(now_ns)
+        if self._keys is not None:
+            self._keys.move(ready)
+
+    def _serve_link(self, ready: dict[int, int], now_ns: int) -> None:
+        link = self._delivery.link
+        if link is None:
+            return
+        if link.descriptor is not None and ready.get(link.descriptor):
+            link.service(now_ns)
+        elif link.retry_ns is not None and now_ns >= link.retry_ns:
+            link.connect(now_ns)
+
+    # Clocks
+
+    def _clocks(self, now_ns: int) -> None:
+        if any(channel.blocked for channel in self._channels):
+            # The agent does not take what the command wrote: that is no silence of the command's.
+            self.heartbeat.output(now_ns)
+        due = self.heartbeat.tick(now_ns)
+        if due == BEAT:
+            self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns))
+        elif due == NOTE and self._stats.last_output_ns is not None:
+            self._delivery.send(self._reports.activity(self._stats, now_ns))
+        if self._timeout_at_ns is not None and now_ns >= self._timeout_at_ns:
+            self.stop("timeout")
+        if self._kill_at_ns is not None and now_ns >= self._kill_at_ns:
+            self._kill_at_ns = None
+            self._child.kill()
+            self._give_up_at_ns = now_ns + _AFTER_KILL_NS
+
+    def _done(self, now_ns: int) -> bool:
+        """Nothing is owed any more: the child was reaped, its output is through, a stop has run its course."""
+        if self._give_up_at_ns is not None and now_ns >= self._give_up_at_ns:
+            return True
+        if self._drain_until_ns is None:
+            return False
+        if self.lifecycle.state == STOPPING and self._child.others():
+            return False  # in their grace, or dying: each end, and the deadline, wakes us
+        if not self._drained and now_ns >= self._drain_until_ns:
+            # Not renewed by new data: a background process may write for ever. What was in the pipe at the
+            # exit stays owed, however slow the reader is.
+            self._drained = True
+            for channel in self._channels:
+                channel.drain_over = True
+        return all(channel.finished for channel in self._channels)

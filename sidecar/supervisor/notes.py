@@ -1,0 +1,29 @@
+"""The sidecar's own notes: what it could not do, for a human, in the file that SIDECAR_LOG names; else nowhere.
+
+Never the command's streams, whatever goes wrong.
+"""
+
+import os
+import time
+
+
+class Notes:
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+
+    def write(self, text: str) -> None:
+        """One line, with the UTC time and our pid. A file that cannot be written is nobody's problem."""
+        if not self._path:
+            return
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = f"{stamp} supervisor[{os.getpid()}]: {text}\n".encode("utf-8", "surrogateescape")
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        except (OSError, ValueError):
+            return
+        try:
+            os.write(descriptor, line)
+        except OSError:
+            pass
+        finally:
+            os.close(descriptor)

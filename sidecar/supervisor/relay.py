@@ -1,0 +1,125 @@
+"""Bytes from the command to the agent: untouched, in order, with flat memory and honest backpressure.
+
+A channel holds at most one chunk. While the agent does not take it, the command's pipe is not read, so the
+command blocks as it would without us. When the agent's reader has gone, our end of the command's pipe is
+closed, so that the command gets SIGPIPE from its next write, as it would without us.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sidecar.core.output import OutputStats
+    from sidecar.supervisor.sink import Sink
+
+_CHUNK_BYTES = 65536
+_LARGE_BYTES = 1 << 20
+_FLOOD_CHUNKS = 32
+_F_SETPIPE_SZ = 1031
+
+
+class Channel:
+    """One relayed stream: `source` (our read end, or the PTY's master side) -> `sink`.
+
+    `owed` is what of the bytes that were in the pipe when the command exited was not read yet: they must
+    arrive whatever else happens. With `drain_over` nothing else is read any more.
+    """
+
+    def __init__(self, source: int, sink: "Sink", stats: "OutputStats", stream: int, *, terminal: bool) -> None:
+        self.source = source
+        self.sink = sink
+        self.open = True
+        self.owed = 0
+        self.drain_over = False
+        self._pending: memoryview | None = None
+        self._stats = stats
+        self._stream = stream
+        self._terminal = terminal
+        self._chunk_bytes = _CHUNK_BYTES
+        self._full_chunks = 0
+
+    @property
+    def blocked(self) -> bool:
+        """There are bytes that the agent does not take."""
+        return self._pending is not None
+
+    @property
+    def wants_read(self) -> bool:
+        return self.open and self._pending is None and (not self.drain_over or self.owed > 0)
+
+    def pump(self, now_ns: int) -> bool:
+        """Read once and write what there is room for. True = there was output.
+
+        Call it when the source is readable (or hung up) and nothing is pending.
+        """
+        try:
+            chunk = os.read(self.source, self._chunk_bytes)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            # EIO: the last slave side of the PTY was closed. That is its end of file.
+            chunk = b""
+        if not chunk:
+            self.close()
+            return False
+        self._stats.record(chunk, now_ns, self._stream)
+        self.owed = max(0, self.owed - len(chunk))
+        if len(chunk) == self._chunk_bytes:
+            self._grow()
+        self._pending = memoryview(chunk)
+        self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Write what is pending, as far as there is room."""
+        while self._pending is not None:
+            try:
+                taken = self.sink.write(self._pending)
+            except OSError:
+                self.reader_gone()
+                return
+            if taken == 0:
+                return
+            self._pending = None if taken == len(self._pending) else self._pending[taken:]
+
+    def reader_gone(self) -> None:
+        """The agent's reader left: let the command know by SIGPIPE."""
+        self._pending = None
+        self.close()
+
+    def exit_seen(self) -> None:
+        """The direct child has exited: note what is in the pipe now. It was written before, and is owed."""
+        if not self.open:
+            return
+        import fcntl
+        import termios
+
+        try:
+            raw = fcntl.ioctl(self.source, termios.FIONREAD, b"\0\0\0\0")
+            self.owed = int.from_bytes(raw, "little")
+        except OSError:
+            self.owed = 0
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more to relay: the end of file, or the drain is over and nothing is owed."""
+        return self._pending is None and (not self.open or (self.drain_over and self.owed == 0))
+
+    def close(self) -> None:
+        """Our end of the command's pipe. The pending bytes stay to be flushed."""
+        if self.open:
+            self.open = False
+            os.close(self.source)
+
+    def _grow(self) -> None:
+        """A command that floods: a larger pipe, fewer switches. Refused by the kernel = it stays as it is."""
+        self._full_chunks += 1
+        if self._full_chunks != _FLOOD_CHUNKS or self._terminal:
+            return
+        import fcntl
+
+        try:
+            fcntl.fcntl(self.source, _F_SETPIPE_SZ, _LARGE_BYTES)
+        except (OSError, ValueError):
+            return
+        self._chunk_bytes = _LARGE_BYTES // 4

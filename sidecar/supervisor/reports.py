@@ -1,0 +1,126 @@
+"""One command's frames: its identity, its numbers, in sequence. Builds them; sending is the link's business."""
+
+import os
+from typing import TYPE_CHECKING
+
+from sidecar.core import frame as wire
+
+if TYPE_CHECKING:
+    from sidecar.core.output import OutputStats
+    from sidecar.core.trace_context import TraceContext
+    from sidecar.supervisor.options import RunOptions
+
+    Frame = dict[str, wire.Json]
+
+_MS = 1_000_000
+_MAX_TEXT_CHARS = 256
+
+
+def uuid7(unix_ms: int, random_bytes: bytes) -> str:
+    """A UUIDv7 (RFC 9562, section 5.7) from the time and 10 bytes of entropy."""
+    raw = bytearray(unix_ms.to_bytes(6, "big") + random_bytes[:10])
+    raw[6] = raw[6] & 0x0F | 0x70
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+class Reports:
+    """Makes the frames of one command. `started_ns` is monotonic, `unix_ms` the wall time of the same moment."""
+
+    def __init__(
+        self, options: "RunOptions", context: "TraceContext", *, pty: bool, started_ns: int, unix_ms: int
+    ) -> None:
+        self._started_ns = started_ns
+        self._timeout_ms = None if options.timeout_ns is None else options.timeout_ns // _MS
+        self._seq = -1
+        self.command_id = uuid7(unix_ms, os.urandom(10))
+        self._identity: Frame = {
+            "traceId": context.trace_id,
+            "spanId": context.span_id,
+            "parentSpanId": context.parent_span_id,
+            "traceFlags": f"{context.flags:02x}",
+            "traceState": context.trace_state,
+            "supervisorPid": os.getpid(),
+            "program": os.path.basename(options.argv[0])[:_MAX_TEXT_CHARS],
+            "toolName": options.tool_name,
+            "toolCallId": options.tool_call_id,
+            "sessionId": options.session_id,
+            "timeoutMs": self._timeout_ms,
+            "heartbeatIntervalMs": options.heartbeat_interval_ns // _MS,
+            "io": "pty" if pty else "pipe",
+            "startUnixMs": unix_ms,
+            "startMonotonicMs": started_ns // _MS,
+        }
+
+    def started(self, pid: int) -> "Frame":
+        return self._frame(wire.STARTED, {**self._identity, "pid": pid})
+
+    def progress(self, stats: "OutputStats", heartbeat_count: int, now_ns: int) -> "Frame":
+        """A heartbeat: what the wire calls shell_progress."""
+        payload = wire.progress_payload(
+            self._elapsed_ms(now_ns),
+            last_output_age_ms=self._age_ms(stats, now_ns),
+            total_lines=stats.total_lines,
+            total_bytes=stats.total_bytes,
+            timeout_ms=self._timeout_ms,
+        )
+        longest_ms = stats.longest_silence_ns(now_ns) // _MS
+        fields: Frame = {
+            "shellProgress": payload,
+            "heartbeatCount": heartbeat_count,
+            "longestSilenceMs": longest_ms,
+        }
+        return self._frame(wire.PROGRESS, fields)
+
+    def activity(self, stats: "OutputStats", now_ns: int) -> "Frame":
+        """For the daemon only: output came since the last frame."""
+        fields: Frame = {
+            "elapsedMs": self._elapsed_ms(now_ns),
+            "lastOutputAgeMs": self._age_ms(stats, now_ns) or 0,
+            "totalLines": stats.total_lines,
+            "totalBytes": stats.total_bytes,
+        }
+        return self._frame(wire.ACTIVITY, fields)
+
+    def settled(
+        self, reason: str, stats: "OutputStats", heartbeat_count: int, now_ns: int, extra: "Frame"
+    ) -> "Frame":
+        """The last frame. `extra` is what the end adds: exitCode, signal, descendantsLeft, resource usage."""
+        fields: Frame = {
+            "reason": reason,
+            "elapsedMs": self._elapsed_ms(now_ns),
+            "totalBytes": stats.total_bytes,
+            "totalLines": stats.total_lines,
+            "heartbeatCount": heartbeat_count,
+            "lastOutputAgeMs": self._age_ms(stats, now_ns),
+            "longestSilenceMs": stats.longest_silence_ns(now_ns) // _MS,
+            "descendantsLeft": 0,
+            **extra,
+        }
+        return self._frame(wire.SETTLED, fields)
+
+    def spawn_failed(self, error: str) -> "Frame":
+        """The only frame of a command whose spawn failed: it carries the identity too."""
+        fields: Frame = {
+            **self._identity,
+            "reason": "spawn_failed",
+            "error": error,
+            "elapsedMs": 0,
+            "totalBytes": 0,
+            "totalLines": 0,
+            "heartbeatCount": 0,
+            "longestSilenceMs": 0,
+            "descendantsLeft": 0,
+        }
+        return self._frame(wire.SETTLED, fields)
+
+    def _frame(self, kind: str, fields: "Frame") -> "Frame":
+        self._seq += 1
+        return {"v": wire.VERSION, "type": kind, "commandId": self.command_id, "seq": self._seq, **fields}
+
+    def _elapsed_ms(self, now_ns: int) -> int:
+        return max(0, now_ns - self._started_ns) // _MS
+
+    def _age_ms(self, stats: "OutputStats", now_ns: int) -> int | None:
+        return None if stats.last_output_ns is None else max(0, now_ns - stats.last_output_ns) // _MS

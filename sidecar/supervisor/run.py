@@ -1,0 +1,198 @@
+"""`sidecar run`, from the options to the exit. docs/supervision.md numbers these steps.
+
+Everything up to `spawn` is standard library only and counted: a test asserts which modules are loaded then.
+"""
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from sidecar.core.output import OutputStats
+from sidecar.core.trace_context import TraceContext, begin_span
+from sidecar.supervisor.child import Child
+from sidecar.supervisor.leave import TIMEOUT_EXIT_CODE, leave, leave_drainer
+from sidecar.supervisor.relay import Channel
+from sidecar.supervisor.signals import SignalSource
+from sidecar.supervisor.sink import Sink
+from sidecar.supervisor.spawn import SpawnError, spawn
+from sidecar.supervisor.streams import Streams, plan_streams, plug_standard_descriptors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from sidecar.supervisor.options import RunOptions
+    from sidecar.supervisor.reports import Frame
+    from sidecar.supervisor.terminal import Terminal
+
+    class InlineSink(Protocol):
+        """The telemetry pipeline in this process, on a thread of its own."""
+
+        def put(self, frame: Frame) -> None: ...
+
+        def close(self, budget_s: float) -> None: ...
+
+    InlineFactory = Callable[[], InlineSink]
+
+
+def run(options: "RunOptions", inline_factory: "InlineFactory") -> None:
+    """Supervise the command of `options`; ends this process as the command ended. Does not return.
+
+    `inline_factory` makes the in-process telemetry, which only --inline and a machine without any daemon need.
+    """
+    signals = SignalSource()
+    streams = plan_streams(options.pty)
+    plug_standard_descriptors()
+    environ = _agent_environment()
+    context = begin_span(environ.get("TRACEPARENT"), environ.get("TRACESTATE"), os.urandom(24))
+    from sidecar.supervisor import libc
+
+    libc.set_subreaper(True)
+    terminal = _make_terminal(streams)
+    sources, descriptors, ours = _connect(streams, terminal)
+    started_ns, unix_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
+    try:
+        pid = spawn(
+            options.argv,
+            _command_environment(environ, context),
+            descriptors,
+            signals,
+            None if terminal is None else terminal.slave,
+        )
+    except SpawnError as error:
+        _spawn_failed(error, options, context, environ, inline_factory, streams, started_ns, unix_ms)
+        return
+    for descriptor in ours:
+        os.close(descriptor)
+
+    # The command runs. From here on nothing is in its way any more.
+    from sidecar.supervisor.delivery import Delivery
+    from sidecar.supervisor.loop import Loop
+    from sidecar.supervisor.reports import Reports
+
+    reports = Reports(options, context, pty=streams.pty, started_ns=started_ns, unix_ms=unix_ms)
+    delivery = Delivery(options, environ, inline_factory)
+    delivery.send(reports.started(pid))
+    stats = OutputStats(started_ns)
+    channels = [
+        Channel(source, Sink(group[0]), stats, group[0], terminal=on_terminal)
+        for source, group, on_terminal in sources
+    ]
+    keys = None
+    if terminal is not None:
+        from sidecar.supervisor.keys import Keys
+
+        terminal.take_keys()
+        keys = Keys(terminal)
+    child = Child(pid)
+    loop = Loop(options, child, channels, signals, stats, reports, delivery, terminal, keys)
+    ended_ns = loop.run()
+    if terminal is not None:
+        terminal.give_back()
+
+    left = child.others()
+    if loop.lifecycle.state != "settled":
+        loop.lifecycle.exited(by_signal=child.status is None or os.WIFSIGNALED(child.status))
+    reason = loop.lifecycle.reason or "exited"
+    extra = {**child.end_facts(), "descendantsLeft": len(left)}
+    delivery.send(reports.settled(reason, stats, loop.heartbeat.count, ended_ns, extra))
+    delivery.close()
+    held = [channel.source for channel in channels if channel.open]
+    if held and left:
+        leave_drainer(held)
+    if reason == "timeout":
+        leave(TIMEOUT_EXIT_CODE, None)
+    if child.status is None:
+        leave(128 + 9, None)
+    elif os.WIFSIGNALED(child.status):
+        leave(None, os.WTERMSIG(child.status))
+    leave(os.WEXITSTATUS(child.status or 0), None)
+
+
+def _agent_environment() -> dict[str, str]:
+    """The environment as the agent gave it.
+
+    In the C locale Python itself adds LC_CTYPE to its environment (PEP 538), which the command must not see.
+    """
+    environ = dict(os.environ)
+    if environ.get("LC_CTYPE") in ("C.UTF-8", "C.utf8", "UTF-8"):
+        try:
+            with open("/proc/self/environ", "rb") as file:
+                given = b"\0" + file.read()
+        except OSError:
+            return environ
+        if b"\0LC_CTYPE=" not in given:
+            del environ["LC_CTYPE"]
+    return environ
+
+
+def _command_environment(environ: dict[str, str], context: TraceContext) -> dict[str, str]:
+    environ = {**environ, "TRACEPARENT": context.traceparent}
+    if context.trace_state is None:
+        environ.pop("TRACESTATE", None)
+    return environ
+
+
+def _make_terminal(streams: Streams) -> "Terminal | None":
+    if not streams.pty:
+        return None
+    from sidecar.supervisor.terminal import Terminal
+
+    try:
+        return Terminal()
+    except OSError:
+        # No PTY to be had (no /dev/ptmx): the command runs all the same, over what the agent gave.
+        streams.pty, streams.relayed, streams.on_terminal = False, [], ()
+        return None
+
+
+def _connect(
+    streams: Streams, terminal: "Terminal | None"
+) -> tuple[list[tuple[int, tuple[int, ...], bool]], dict[int, int], list[int]]:
+    """Make the pipes. Returns (sources, the command's descriptors, ours to close after the spawn).
+
+    A source is (descriptor to read, the agent's descriptors it stands for, whether it is the terminal).
+    """
+    sources: list[tuple[int, tuple[int, ...], bool]] = []
+    descriptors: dict[int, int] = {}
+    ours: list[int] = []
+    if terminal is not None:
+        sources.append((terminal.master, (1,), True))
+        descriptors = dict.fromkeys(streams.on_terminal, terminal.slave)
+        ours.append(terminal.slave)
+    for group in streams.relayed:
+        try:
+            reader, writer = os.pipe()
+        except OSError:
+            continue  # out of descriptors: the command gets the agent's own, unobserved
+        sources.append((reader, group, False))
+        ours.append(writer)
+        descriptors.update(dict.fromkeys(group, writer))
+    return sources, descriptors, ours
+
+
+def _spawn_failed(
+    error: SpawnError,
+    options: "RunOptions",
+    context: TraceContext,
+    environ: dict[str, str],
+    inline_factory: "InlineFactory",
+    streams: Streams,
+    started_ns: int,
+    unix_ms: int,
+) -> None:
+    """One clear line, as a shell would give it; a spawn_failed record; 127 or 126."""
+    from errno import errorcode
+
+    from sidecar.supervisor.delivery import Delivery
+    from sidecar.supervisor.reports import Reports
+
+    try:
+        os.write(2, os.fsencode(f"sidecar: {error}\n"))
+    except OSError:
+        pass
+    reports = Reports(options, context, pty=streams.pty, started_ns=started_ns, unix_ms=unix_ms)
+    delivery = Delivery(options, environ, inline_factory)
+    delivery.send(reports.spawn_failed(errorcode.get(error.errno, str(error.errno))))
+    delivery.close()
+    leave(error.exit_code, None)

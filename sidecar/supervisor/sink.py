@@ -1,0 +1,59 @@
+"""Writing to the agent's streams without ever blocking, and without changing them.
+
+The agent's open file must keep its flags (O_NONBLOCK is shared by everybody who has it), yet a write to a
+full pipe or terminal must not hold up the loop. Four ways, by what the descriptor is:
+
+- a socket: send with MSG_DONTWAIT;
+- a pipe or a terminal: opened anew through /proc/self/fd, which makes an open file of our own, non-blocking;
+- a regular file: a plain write, which never waits for a reader;
+- else (no /proc, a pipe of another user): at most PIPE_BUF bytes after poll said there is room, which
+  pipe(7) promises not to block.
+"""
+
+import os
+
+_S_IFMT, _S_IFSOCK, _S_IFIFO, _S_IFCHR, _S_IFREG = 0o170000, 0o140000, 0o010000, 0o020000, 0o100000
+_MSG_DONTWAIT_NOSIGNAL = 0x4040
+_PIPE_BUF_BYTES = 4096
+
+
+class Sink:
+    """Where the bytes of one stream go. `descriptor` is what to poll for room and for the reader's end."""
+
+    def __init__(self, agent_descriptor: int) -> None:
+        self.descriptor = agent_descriptor
+        self.pollable = True
+        self._limit: int | None = None
+        self._socket: object | None = None
+        kind = os.fstat(agent_descriptor).st_mode & _S_IFMT
+        if kind == _S_IFREG:
+            self.pollable = False
+        elif kind == _S_IFSOCK:
+            self._open_socket(agent_descriptor)
+        elif kind == _S_IFIFO or (kind == _S_IFCHR and os.isatty(agent_descriptor)):
+            self._reopen(agent_descriptor)
+
+    def write(self, data: "bytes | memoryview") -> int:
+        """Bytes taken, 0 when there is no room now. Raises BrokenPipeError and other OSError: the reader is gone."""
+        try:
+            if self._socket is not None:
+                return int(self._socket.send(data, _MSG_DONTWAIT_NOSIGNAL))  # type: ignore[attr-defined]  # _socket.socket, imported lazily
+            return os.write(self.descriptor, data if self._limit is None else data[: self._limit])
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def _open_socket(self, descriptor: int) -> None:
+        from _socket import socket
+
+        try:
+            self._socket = socket(fileno=os.dup(descriptor))
+        except OSError:
+            self._limit = _PIPE_BUF_BYTES
+
+    def _reopen(self, descriptor: int) -> None:
+        try:
+            self.descriptor = os.open(
+                f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            )
+        except OSError:
+            self._limit = _PIPE_BUF_BYTES

@@ -1,0 +1,143 @@
+"""fork, hygiene, exec: the child gets what the agent gave, and nothing of ours.
+
+The steps in the child, in order: the parent-death signal; a session of its own with a terminal (PTY mode
+only); the relayed descriptors on 1 and 2; the dispositions that Python changed (SIGPIPE, SIGXFSZ) and the
+agent's signal mask; exec. All descriptors of ours are close-on-exec. What fails is told to the parent
+through a close-on-exec pipe, so that "spawned" means that exec succeeded.
+"""
+
+import _signal
+import os
+
+from sidecar.supervisor import libc
+from sidecar.supervisor.signals import SIGCHLD, SIGKILL, SIGPIPE, SIGXFSZ, SignalSource
+
+_ENOENT, _EACCES, _ENOTDIR, _ENOEXEC, _EINVAL = 2, 13, 20, 8, 22
+_DEFAULT_PATH = "/bin:/usr/bin"  # what execvp(3) searches without PATH
+
+
+class SpawnError(Exception):
+    """The command could not be started. `errno` says why; the message is for a user."""
+
+    def __init__(self, errno: int, message: str) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+    @property
+    def exit_code(self) -> int:
+        """127 not found, 126 found but not executable, 125 where it was our own side that failed."""
+        return {_ENOENT: 127, _ENOTDIR: 127}.get(self.errno, 126)
+
+
+def spawn(
+    argv: list[str],
+    environ: dict[str, str],
+    descriptors: dict[int, int],
+    signals: SignalSource,
+    terminal: int | None,
+) -> int:
+    """Start `argv`; returns its pid once exec succeeded, else raises SpawnError.
+
+    `descriptors` maps a number in the command (0, 1, 2) to a descriptor of ours; `terminal` is the slave side
+    that shall be its controlling terminal, with a session of its own.
+    """
+    report, reporter = os.pipe()
+    parent_pid = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os.close(report)
+        os.close(reporter)
+        raise SpawnError(error.errno or 0, f"cannot fork: {error.strerror}") from None
+    if pid == 0:
+        errno = _EINVAL
+        try:
+            _become(argv, environ, descriptors, signals, terminal, parent_pid)
+        except OSError as error:
+            errno = error.errno or _EINVAL
+        finally:
+            os.write(reporter, errno.to_bytes(4, "little"))
+            os._exit(127)
+    os.close(reporter)
+    failure = b""
+    while True:
+        chunk = os.read(report, 4)
+        if not chunk:
+            break
+        failure += chunk
+    os.close(report)
+    if failure:
+        os.waitpid(pid, 0)
+        errno = int.from_bytes(failure[:4], "little")
+        raise SpawnError(errno, f"{argv[0]}: {_explain(errno)}")
+    return pid
+
+
+def _become(
+    argv: list[str],
+    environ: dict[str, str],
+    descriptors: dict[int, int],
+    signals: SignalSource,
+    terminal: int | None,
+    parent_pid: int,
+) -> None:
+    libc.die_with_parent(SIGKILL)
+    if os.getppid() != parent_pid:
+        os._exit(128 + SIGKILL)
+    if terminal is not None:
+        os.setsid()
+        _take_terminal(terminal)
+    for number, descriptor in descriptors.items():
+        if number == descriptor:
+            os.set_inheritable(descriptor, True)
+        else:
+            os.dup2(descriptor, number)
+    _signal.signal(SIGPIPE, _signal.SIG_DFL)
+    _signal.signal(SIGXFSZ, _signal.SIG_DFL)
+    if signals.ignored_sigchld:
+        _signal.signal(SIGCHLD, _signal.SIG_IGN)
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, signals.agent_mask)
+    _exec(argv, environ)
+
+
+def _take_terminal(terminal: int) -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+def _exec(argv: list[str], environ: dict[str, str]) -> None:
+    """execvpe(3), by hand: os.execvpe imports `warnings` on the way. Raises OSError."""
+    program = argv[0]
+    if "/" in program:
+        _exec_file(program, argv, environ)
+    failure: OSError = FileNotFoundError(_ENOENT, "")
+    for folder in environ.get("PATH", _DEFAULT_PATH).split(":") if program else ():
+        try:
+            _exec_file(f"{folder or '.'}/{program}", argv, environ)
+        except OSError as error:
+            # A file that may not be executed is remembered, and the search goes on, as in execvp(3).
+            if error.errno == _EACCES:
+                failure = error
+            elif error.errno not in (_ENOENT, _ENOTDIR):
+                raise
+    raise failure
+
+
+def _exec_file(path: str, argv: list[str], environ: dict[str, str]) -> None:
+    try:
+        os.execve(path, argv, environ)
+    except OSError as error:
+        if error.errno != _ENOEXEC:
+            raise
+        # A script without #!: execvp(3) and every shell give it to sh.
+        os.execve("/bin/sh", ["/bin/sh", path, *argv[1:]], environ)
+
+
+def _explain(errno: int) -> str:
+    if errno == _ENOENT:
+        return "command not found"
+    if errno == _EACCES:
+        return "not executable (permission denied)"
+    return os.strerror(errno)
