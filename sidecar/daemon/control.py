@@ -1,0 +1,53 @@
+"""The answers to control requests: which commands run, how the daemon is."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from sidecar import __version__
+from sidecar.core.command import Command
+from sidecar.daemon.fanout import counts_of
+
+if TYPE_CHECKING:
+    from sidecar.daemon.server import Server
+
+Record = dict[str, Any]
+
+_IDENTITY_KEYS = (
+    "commandId",
+    "program",
+    "pid",
+    "supervisorPid",
+    "toolName",
+    "toolCallId",
+    "sessionId",
+    "timeoutMs",
+    "traceId",
+    "io",
+)
+
+
+def list_answer(commands: Iterable[Command], now_ns: int) -> list[Record]:
+    """A `command` record per running command, oldest first, and the `end` record."""
+    records: list[Record] = []
+    for command in commands:
+        identity = {key: command.identity[key] for key in _IDENTITY_KEYS if key in command.identity}
+        records.append({"type": "command", **identity, **counts_of(command, now_ns)})
+    return [*records, {"type": "end", "count": len(records)}]
+
+
+def status_answer(server: "Server", pid: int, now_ns: int) -> Record:
+    """The `status` record. Counts are since the start of this daemon; `telemetry` is what the sink says."""
+    return {
+        "type": "status",
+        "pid": pid,
+        "version": __version__,
+        "socket": server.path,
+        "uptimeMs": (now_ns - server.started_ns) // 1_000_000,
+        "commands": len(server.registry.running),
+        "connections": server.connection_count,
+        "subscribers": len(server.fanout.subscribers),
+        "subscribersLagged": server.fanout.lagged,
+        "framesReceived": server.frames_received,
+        "connectionsRefused": server.connections_refused,
+        "telemetry": server.sink.status(),
+    }

@@ -1,0 +1,322 @@
+"""The socket server: who is connected, whose command is whose, and who is told what happened.
+
+The first line of a connection decides:
+
+    {"subscribe": {...}}                    a subscriber; see fanout.py
+    {"request": "list"|"status"|"stop"}     control: answered, then closed
+    an object with a "type"                 a producer: the frames of one command
+
+A producer owns its command. Nobody else's frame may touch it, except that a command_started frame with the
+same identity (the producer, reconnecting) takes it over, and that any frame may pick up a command whose
+producer just dropped. A drop without a settle frame is waited out for a grace, then the command is lost.
+
+Whatever a client does wrong costs that client its connection. The server only speaks to subscribers and to
+control; a producer is never written to, so it never has to read.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from sidecar import rendezvous
+from sidecar.core import frame as wire
+from sidecar.core.errors import FrameError
+from sidecar.daemon.connection import READ_BYTES, Connection, Limits
+from sidecar.daemon.control import list_answer, status_answer
+from sidecar.daemon.fanout import ENCODERS, EncoderFactory, FanOut, encode_record
+from sidecar.daemon.registry import Beat, Event, Registry, Settled, Started, VerdictChanged
+from sidecar.daemon.sink import GuardedSink, TelemetrySink
+
+log = logging.getLogger(__name__)
+
+_ACCEPTS_A_TURN: Final = 64
+_ACCEPT_PAUSE_S: Final = 0.2
+_DRAIN_STEP_S: Final = 0.005
+# Who a command is: a reconnecting producer must say the same.
+_SAME_IDENTITY: Final = ("traceId", "spanId", "supervisorPid", "startMonotonicMs")
+
+
+class Server:
+    """Serves an already listening socket. Use: `start()`, wait for `stop_requested`, `await stop()`.
+
+    All methods belong to the event loop's thread. `clock_ns` is monotonic.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        path: str,
+        sink: TelemetrySink,
+        *,
+        limits: Limits | None = None,
+        encoders: Mapping[str, EncoderFactory] = ENCODERS,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.path = path
+        self.sink = GuardedSink(sink)
+        self.registry = Registry()
+        self.limits = limits or Limits()
+        self.fanout = FanOut(encoders, self.limits.max_buffered_bytes)
+        self.read_buffer = memoryview(bytearray(READ_BYTES))
+        self.stop_requested = asyncio.Event()
+        self.stopping = False
+        self.started_ns = clock_ns()
+        self.frames_received = 0
+        self.connections_refused = 0
+        self._listener = listener
+        self._clock_ns = clock_ns
+        self._loop = asyncio.get_running_loop()
+        self._connections: set[Connection] = set()
+        self._accepting: set[asyncio.Task[object]] = set()
+        self._owners: dict[str, Connection] = {}
+        self._graces: dict[str, asyncio.TimerHandle] = {}
+        self._idle_since_ns: int | None = self.started_ns
+
+    # --- accepting -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._listener.setblocking(False)
+        self._loop.add_reader(self._listener.fileno(), self._accept, _ACCEPTS_A_TURN)
+        self.sink.observe(lambda: list(self.registry.running.values()))
+
+    def _accept(self, at_most: int) -> bool:
+        """Accept what waits in the backlog. True: there may be more."""
+        for _ in range(at_most):
+            try:
+                peer, _address = self._listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return False
+            except OSError as error:
+                if error.errno == errno.ECONNABORTED:
+                    continue
+                if not self.stopping:
+                    # Out of descriptors or memory: the backlog holds them until some are free again.
+                    log.error("cannot accept: %s", error)
+                    self._loop.remove_reader(self._listener.fileno())
+                    self._loop.call_later(_ACCEPT_PAUSE_S, self._accept_again)
+                return False
+            self._admit(peer)
+        return True
+
+    def _accept_again(self) -> None:
+        if not self.stopping:
+            self._loop.add_reader(self._listener.fileno(), self._accept, _ACCEPTS_A_TURN)
+
+    def _admit(self, peer: socket.socket) -> None:
+        uid = rendezvous.peer_uid_of(peer)
+        if uid is not None and uid not in (os.getuid(), 0):
+            self._turn_away(peer, f"uid {uid} has no business here")
+        elif self.connection_count >= self.limits.max_connections and not self.stopping:
+            self._turn_away(peer, f"more than {self.limits.max_connections} connections")
+        else:
+            self._idle_since_ns = None
+            task = self._loop.create_task(
+                self._loop.connect_accepted_socket(lambda: Connection(self, self.limits), peer)
+            )
+            self._accepting.add(task)
+            task.add_done_callback(self._admitted)
+
+    def _admitted(self, task: "asyncio.Task[object]") -> None:
+        self._accepting.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("a connection could not be set up: %s", task.exception())
+        self._note_idleness()
+
+    def _turn_away(self, peer: socket.socket, reason: str) -> None:
+        log.warning("connection refused: %s", reason)
+        self.connections_refused += 1
+        peer.close()
+
+    # --- connections -----------------------------------------------------------------------------------
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections) + len(self._accepting)
+
+    def opened(self, connection: Connection) -> None:
+        self._connections.add(connection)
+
+    def line(self, connection: Connection, line: bytes) -> None:
+        """A full line of a client. Raises FrameError for what costs it the connection."""
+        if connection.subscriber is not None:
+            return  # has nothing more to say to us
+        if connection.is_producer:
+            self._frame(connection, line)
+            return
+        first = wire.load_object(line)
+        if "subscribe" in first:
+            self._subscribe(connection, first["subscribe"])
+        elif "request" in first:
+            self._control(connection, first["request"])
+        else:
+            connection.is_producer = True
+            self._frame(connection, line)
+
+    def closed(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if connection.subscriber is not None:
+            self.fanout.remove(connection.subscriber)
+        command_id = connection.command_id
+        if command_id is not None and self._owners.get(command_id) is connection:
+            del self._owners[command_id]
+            if command_id in self.registry.running and not self.stopping:
+                self._graces[command_id] = self._loop.call_later(self.limits.grace_s, self._lose, command_id)
+        self._note_idleness()
+
+    # --- producers -------------------------------------------------------------------------------------
+
+    def _frame(self, connection: Connection, line: bytes) -> None:
+        frame: dict[str, Any] | None = wire.parse(line)
+        self.frames_received += 1
+        if frame is None:
+            if connection.command_id is None:
+                connection.close_later()
+            return
+        command_id: str = frame["commandId"]
+        if connection.command_id is None:
+            self._attach(connection, command_id, frame)
+        elif connection.command_id != command_id:
+            raise FrameError("a producer's connection carries the frames of one command")
+        for event in self.registry.feed(frame, self._clock_ns()):
+            self._happened(event)
+        if command_id not in self.registry.running:
+            connection.close_later()
+
+    def _attach(self, connection: Connection, command_id: str, frame: dict[str, Any]) -> None:
+        command = self.registry.running.get(command_id)
+        if command is not None:
+            owner = self._owners.get(command_id)
+            if frame["type"] == wire.STARTED:
+                if any(frame.get(key) != command.identity.get(key) for key in _SAME_IDENTITY):
+                    raise FrameError("a command_started frame for a command that is another")
+            elif owner is not None:
+                raise FrameError(f"a {frame['type']} frame for a command of another connection")
+            if owner is not None:
+                owner.command_id = None
+            grace = self._graces.pop(command_id, None)
+            if grace is not None:
+                grace.cancel()
+        connection.command_id = command_id
+        self._owners[command_id] = connection
+
+    def _lose(self, command_id: str) -> None:
+        self._graces.pop(command_id, None)
+        lost = self.registry.lose(command_id, self._clock_ns())
+        if lost is not None:
+            log.info("command %s is lost: its supervisor went away", command_id)
+            self._happened(lost)
+
+    def _happened(self, event: Event) -> None:
+        command = event.command
+        if isinstance(event, Settled):
+            self._owners.pop(command.id, None)
+            self._note_idleness()
+        if event.replay:
+            return
+        if isinstance(event, Started):
+            self.sink.command_started(command)
+            self.fanout.publish(command, command.identity)
+        elif isinstance(event, Beat):
+            self.sink.heartbeat(command, event.frame)
+            self.fanout.publish(command, event.frame)
+        elif isinstance(event, VerdictChanged):
+            self.sink.verdict_changed(command, event.frame)
+            self.fanout.publish(command, event.frame)
+        elif isinstance(event, Settled) and command.settled is not None:
+            self.sink.command_settled(command)
+            self.fanout.publish(command, command.settled)
+
+    # --- subscribers and control -----------------------------------------------------------------------
+
+    def _subscribe(self, connection: Connection, subscribe: object) -> None:
+        try:
+            if not isinstance(subscribe, dict):
+                raise FrameError("subscribe must be an object")
+            connection.subscriber = self.fanout.add(
+                subscribe,
+                connection.transport,
+                connection.close,
+                self.registry.running.values(),
+                self._clock_ns(),
+            )
+        except FrameError as error:
+            self._answer(connection, {"type": "error", "message": str(error)})
+
+    def _control(self, connection: Connection, name: object) -> None:
+        now_ns = self._clock_ns()
+        if name == "list":
+            self._answer(connection, *list_answer(self.registry.running.values(), now_ns))
+        elif name == "status":
+            self._answer(connection, status_answer(self, os.getpid(), now_ns))
+        elif name == "stop":
+            self._answer(connection, {"type": "stopping", "pid": os.getpid()})
+            self.stop_requested.set()
+        else:
+            message = f"no request {name!r:.40}; use one of list, status, stop"
+            self._answer(connection, {"type": "error", "message": message})
+
+    @staticmethod
+    def _answer(connection: Connection, *records: dict[str, Any]) -> None:
+        connection.transport.write(b"".join(map(encode_record, records)))
+        connection.close()
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def _note_idleness(self) -> None:
+        busy = self.registry.running or self.connection_count
+        self._idle_since_ns = None if busy else (self._idle_since_ns or self._clock_ns())
+
+    def idle_ns(self) -> int:
+        """How long nothing ran and nobody was connected; 0 when something is or somebody is."""
+        return 0 if self._idle_since_ns is None else self._clock_ns() - self._idle_since_ns
+
+    async def stop(self, budget_s: float, *, owns_listener: bool = True) -> None:
+        """Take in everything that was sent until now, lose nothing of it, and close.
+
+        On Linux this is exact: once our side is shut down for reading, a producer's next write fails (it then
+        turns to a new daemon and replays), and all it had written before is still read here. Commands that
+        run on are not lost; those whose producer had dropped already are.
+        `owns_listener` False: the listener is shared with whoever gave it (systemd), and left alone.
+        """
+        self.stopping = True
+        self._loop.remove_reader(self._listener.fileno())
+        exact = sys.platform == "linux"
+        if owns_listener:
+            if exact:
+                self._listener.shutdown(socket.SHUT_RD)
+            while self._accept(_ACCEPTS_A_TURN):
+                pass
+        if self._accepting:
+            await asyncio.wait(tuple(self._accepting), timeout=budget_s)
+        deadline_s = self._loop.time() + budget_s
+        for connection in self._speaking() if exact else ():
+            self._shut_for_reading(connection)
+        while self._speaking() and self._loop.time() < deadline_s:
+            await asyncio.sleep(_DRAIN_STEP_S)
+        for command_id in tuple(self._graces):
+            self._graces[command_id].cancel()
+            self._lose(command_id)
+        # Only now: subscribers were to be told what came of the above.
+        for connection in tuple(self._connections):
+            connection.close()
+        while self._connections and self._loop.time() < deadline_s:
+            await asyncio.sleep(_DRAIN_STEP_S)
+        for connection in tuple(self._connections):
+            connection.transport.abort()
+        self._listener.close()
+
+    def _speaking(self) -> list[Connection]:
+        return [connection for connection in self._connections if connection.subscriber is None]
+
+    @staticmethod
+    def _shut_for_reading(connection: Connection) -> None:
+        try:
+            connection.transport.get_extra_info("socket").shutdown(socket.SHUT_RD)
+        except OSError:
+            connection.transport.abort()
