@@ -1,157 +1,41 @@
-"""The configuration: one pydantic model that names every option once.
-
-Each field of `Settings` carries the option's name, kind, default, scope and meaning; flag (`--kill-after`) and
-variable (`SIDECAR_KILL_AFTER`) follow from the name. Everything else is derived from it: the click parameters,
-the table of the fast path (`python -m sidecar.config --write-schema`), docs/configuration.md.
+"""The configuration: every option resolved, and for each where its value came from.
 
 Precedence: flag, SIDECAR_* variable, the user's file (or the one given by --config or SIDECAR_CONFIG, in its
 place), /etc/sidecar/config.toml, default. Never a file of the working folder. An empty variable is as good as
 none. A variable that a flag overrides is not looked at; files are validated as a whole.
+
+`python -m sidecar.config --write-schema | --write-docs` writes what is derived from the model.
 """
 
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, ClassVar, Final
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import ValidationError
 
 from sidecar import config_files
+from sidecar.config_model import BOTH, BY_NAME, DAEMON, OPTIONS, PREFIX, RUN, Option, Settings
 from sidecar.core.errors import UsageError
-from sidecar.core.values import PARSERS, as_text, shown
+from sidecar.core.values import as_text, shown
 
-RUN: Final = "run"
-DAEMON: Final = "daemon"
-BOTH: Final = "both"
+__all__ = [
+    "BOTH",
+    "BY_NAME",
+    "DAEMON",
+    "OPTIONS",
+    "RUN",
+    "Option",
+    "Resolved",
+    "Settings",
+    "inspect_settings",
+    "load_settings",
+    "unknown_variables",
+]
 
-PREFIX: Final = "SIDECAR_"
-CONFIG_VARIABLE: Final = "SIDECAR_CONFIG"
 # Set or read by the sidecar, but no options: never reported as unknown.
-OTHER_VARIABLES: Final = (CONFIG_VARIABLE, "SIDECAR_ACTIVE")
-
-
-@dataclass(frozen=True)
-class Option:
-    """What is known of one option. `attribute` is its name in Settings, which carries the unit."""
-
-    name: str
-    attribute: str
-    kind: str
-    default: str
-    scope: str
-    doc: str
-    has_flag: bool
-    secret: bool
-
-    @property
-    def variable(self) -> str:
-        return PREFIX + self.name.upper()
-
-    @property
-    def flag(self) -> str | None:
-        return "--" + self.name.replace("_", "-") if self.has_flag else None
-
-    @property
-    def is_switch(self) -> bool:
-        """A flag without a value, with a --no- form."""
-        return self.kind in ("bool", "pty")
-
-
-def _option(  # noqa: PLR0913 - a row of a table
-    kind: str, default: str, scope: str, doc: str, *, name: str | None = None, flag: bool = True, secret: bool = False
-) -> Any:
-    extra: dict[str, Any] = {"kind": kind, "scope": scope, "flag": flag, "secret": secret}
-    return Field(default=default, alias=name, description=doc, json_schema_extra=extra)
-
-
-class Settings(BaseModel):
-    """Every option, validated. Made from text by option name; durations are nanoseconds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
-    options: ClassVar[tuple[Option, ...]]
-
-    timeout_ns: int | None = _option(
-        "timeout", "0", RUN, "Stop the command after this long; 0 = never.", name="timeout"
-    )
-    kill_after_ns: int = _option(
-        "duration", "5s", RUN, "From TERM to KILL when a command is stopped.", name="kill_after"
-    )
-    heartbeat_interval_ns: int = _option(
-        "heartbeat", "10s", RUN, "Beat after this long without output; 0 = never.", name="heartbeat_interval"
-    )
-    pty: bool | None = _option(
-        "pty", "auto", RUN, "Run the command on a pseudo-terminal; auto = if the sidecar's stdout is a terminal."
-    )
-    tool_call_id: str | None = _option("identifier", "", RUN, "The agent's id of this tool call, in every frame.")
-    tool_name: str | None = _option("identifier", "", RUN, "The agent's name of the tool.")
-    session_id: str | None = _option("identifier", "", RUN, "The agent's id of its session.")
-    inline: bool = _option("bool", "false", RUN, "Send telemetry from this process instead of through a daemon.")
-    shell: str = _option("program", "/bin/sh", RUN, "The shell that runs the string of -c.")
-    drain_grace_ns: int = _option(
-        "duration",
-        "100ms",
-        RUN,
-        "How long to read on after the command's end while a background process holds its output open.",
-        name="drain_grace",
-    )
-    capture_command: bool = _option(
-        "bool", "false", RUN, "Put the command line, redacted, into telemetry; else only the program's name."
-    )
-    socket: str | None = _option(
-        "path", "", BOTH, "The daemon's socket; empty = in $XDG_RUNTIME_DIR/sidecar, else under the temporary folder."
-    )
-    log: str | None = _option("path", "", RUN, "A file for the sidecar's own diagnostics; empty = none.")
-    daemon_idle_timeout_ns: int | None = _option(
-        "timeout", "10m", DAEMON, "The daemon ends after this long without a command; 0 = never.",
-        name="daemon_idle_timeout",
-    )  # fmt: skip
-    daemon_log: str | None = _option("path", "", DAEMON, "A file for the daemon's log; empty = none.")
-    daemon_environment: tuple[str, ...] = _option(
-        "names", "", BOTH, "Further environment variables that the daemon may see, by name.", flag=False
-    )
-    families: tuple[str, ...] = _option(
-        "families", "", DAEMON, "Programs that metrics tell apart, the others are `other`; empty = the built-in list.",
-        flag=False,
-    )  # fmt: skip
-    prometheus_port: int = _option("port", "0", DAEMON, "Serve /metrics on this port of the loopback; 0 = off.")
-    otlp_endpoint: str | None = _option(
-        "url", "", BOTH, "Where to send OTLP; empty = the OTEL_EXPORTER_OTLP_* variables, else localhost."
-    )
-    otlp_protocol: str = _option("protocol", "http/protobuf", BOTH, "How to send OTLP: http/protobuf or grpc.")
-    otlp_headers: Mapping[str, str] = _option(
-        "headers", "", BOTH, "Headers of OTLP requests; a secret, so there is no flag.", flag=False, secret=True
-    )
-    metric_export_interval_ns: int = _option(
-        "export_interval", "10s", BOTH, "How often metrics are sent.", name="metric_export_interval"
-    )
-
-    @field_validator("*", mode="plain")
-    @classmethod
-    def _parse(cls, value: str, info: ValidationInfo) -> object:
-        extra = cls.model_fields[str(info.field_name)].json_schema_extra
-        if not isinstance(value, str) or not isinstance(extra, dict):
-            raise ValueError("text")  # noqa: TRY004 - pydantic wants ValueError
-        return PARSERS[str(extra["kind"])](value)
-
-
-def _options() -> Iterable[Option]:
-    for attribute, info in Settings.model_fields.items():
-        extra: Any = info.json_schema_extra
-        yield Option(
-            name=info.alias or attribute,
-            attribute=attribute,
-            kind=extra["kind"],
-            default=info.default,
-            scope=extra["scope"],
-            doc=str(info.description),
-            has_flag=extra["flag"],
-            secret=extra["secret"],
-        )
-
-
-OPTIONS: Final = tuple(_options())
-BY_NAME: Final = {option.name: option for option in OPTIONS}
+OTHER_VARIABLES: Final = ("SIDECAR_CONFIG", "SIDECAR_ACTIVE")
 
 
 @dataclass(frozen=True)
@@ -171,7 +55,7 @@ class Resolved:
 
 
 def load_settings(
-    flags: Mapping[str, str] = {},  # noqa: B006 - read only
+    flags: Mapping[str, str] = {},
     environ: Mapping[str, str] = os.environ,
     config_path: str | None = None,
 ) -> Resolved:
@@ -187,7 +71,7 @@ def load_settings(
 
 
 def inspect_settings(
-    flags: Mapping[str, str] = {},  # noqa: B006 - read only
+    flags: Mapping[str, str] = {},
     environ: Mapping[str, str] = os.environ,
     config_path: str | None = None,
 ) -> Resolved:
@@ -282,27 +166,9 @@ def _complaint(option: Option, where: str, value: str, allowed: str) -> str:
     return f"{where}: {what} is not allowed; use {allowed}"
 
 
-def render_schema() -> str:
-    """The text of sidecar/supervisor/_schema.py."""
-    lines = [
-        '"""The options of `sidecar run`, generated from sidecar.config by `python -m sidecar.config --write-schema`."""',
-        "",
-        "# name, attribute of Settings, flag of `sidecar run`, variable, kind, default",
-        "OPTIONS: tuple[tuple[str, str, str | None, str, str, str], ...] = (",
-    ]
-    for option in OPTIONS:
-        flag = f'"{option.flag}"' if option.flag and option.scope in (RUN, BOTH) else None
-        lines.append(
-            f'    ("{option.name}", "{option.attribute}", {flag}, "{option.variable}", "{option.kind}", "{option.default}"),'
-        )
-    return "\n".join([*lines, ")", ""])
-
-
 if __name__ == "__main__":
     import sys
 
-    if sys.argv[1:] != ["--write-schema"]:
-        sys.exit("usage: python -m sidecar.config --write-schema")
-    target = os.path.join(os.path.dirname(os.path.abspath(__file__)), "supervisor", "_schema.py")
-    with open(target, "w", encoding="utf-8") as stream:
-        stream.write(render_schema())
+    from sidecar.config_tables import write
+
+    write(sys.argv[1:])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sidecar import __version__
 from sidecar.core import snapshot
 from sidecar.core.errors import UsageError
+from sidecar.core.values import printable
 
 MAX_FILE_BYTES = 1 << 20
 # A file that was written within one tick of the file system's clock (10 ms at most on Linux) could be written
@@ -27,11 +28,13 @@ class ConfigFile:
 
 def explicit_path(environ: Mapping[str, str], config_path: str | None) -> str | None:
     """The file given in place of the user's, if any. Raises UsageError for a relative SIDECAR_CONFIG."""
+    if config_path == "":
+        raise UsageError('--config: "" is not allowed; use the path of a file')
     if config_path is not None:
-        return os.path.abspath(config_path) if config_path else None
+        return os.path.abspath(config_path)
     path = environ.get("SIDECAR_CONFIG")
     if path and not os.path.isabs(path):
-        raise UsageError("SIDECAR_CONFIG: must be an absolute path; files of the working folder are never loaded")
+        raise UsageError("SIDECAR_CONFIG: must be an absolute path; no file of the working folder is loaded")
     return path or None
 
 
@@ -60,29 +63,29 @@ def read(path: str, *, required: bool) -> ConfigFile | None:
     except (OSError, ValueError) as error:
         if required:
             reason = error.strerror if isinstance(error, OSError) else "not a path"
-            raise UsageError(f"{_safe(path)}: cannot read the configuration: {reason}") from None
+            raise UsageError(f"{printable(path)}: cannot read the configuration: {reason}") from None
         return None
     if path == os.devnull:
         return ConfigFile(path, {}, os.stat(path))
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise UsageError(f"{_safe(path)}: cannot read the configuration: {error.strerror}") from None
+        raise UsageError(f"{printable(path)}: cannot read the configuration: {error.strerror}") from None
     with open(descriptor, "rb") as stream:
         status = os.fstat(descriptor)
         if not snapshot.is_trusted(status, os.getuid()):
-            raise UsageError(f"{_safe(path)}: {_why_untrusted(status)}")
+            raise UsageError(f"{printable(path)}: {_why_untrusted(status)}")
         raw = stream.read(MAX_FILE_BYTES + 1)
     if len(raw) > MAX_FILE_BYTES:
-        raise UsageError(f"{_safe(path)}: larger than {MAX_FILE_BYTES} bytes")
+        raise UsageError(f"{printable(path)}: larger than {MAX_FILE_BYTES} bytes")
     try:
         return ConfigFile(path, tomllib.loads(raw.decode()), status)
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{_safe(path)}: not UTF-8 (at line {line})") from None
+        raise UsageError(f"{printable(path)}: not UTF-8 (at line {line})") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         reason = str(error) or "nested too deeply"
-        raise UsageError(f"{_safe(path)}: not valid TOML: {_safe(reason)}") from None
+        raise UsageError(f"{printable(path)}: not valid TOML: {printable(reason)}") from None
 
 
 def write_snapshot(environ: Mapping[str, str], files: Sequence[ConfigFile], values: Mapping[str, str]) -> bool:
@@ -138,7 +141,3 @@ def _why_untrusted(status: os.stat_result) -> str:
     if status.st_uid not in (os.getuid(), 0):
         return f"belongs to uid {status.st_uid}, not to you: not loaded"
     return "others may write to it: not loaded; chmod go-w it"
-
-
-def _safe(text: str) -> str:
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

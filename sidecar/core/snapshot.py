@@ -1,8 +1,8 @@
 """Where the configuration files are, and the compiled snapshot of what they said.
 
-The full path (pydantic, tomllib) validates the files once and leaves the result as plain text; the fast path of
-`sidecar run` reads that text instead, as long as the files are to the byte what they were. Pure: paths in, text
-in, text out; who stats, reads and writes is `sidecar.config_files` and `sidecar.supervisor.options`.
+The full path (pydantic, tomllib) validates the files once and leaves the result as plain text; the fast path
+of `sidecar run` reads that text instead, as long as the files are what they were. Pure: paths and text in, text
+out; what stats, reads and writes is `sidecar.config_files` and `sidecar.supervisor.options`.
 
     sidecar-config 1 0.1.0                           format, version of the sidecar
     file '/etc/sidecar/config.toml' absent           one line a file, see `fingerprint`
@@ -23,7 +23,7 @@ _FORMAT = "sidecar-config 1"
 
 
 def user_file(environ: "Mapping[str, str]") -> str | None:
-    """The user's file: $XDG_CONFIG_HOME/sidecar/config.toml or ~/.config/sidecar/config.toml; None without a home.
+    """$XDG_CONFIG_HOME/sidecar/config.toml or ~/.config/sidecar/config.toml; None without a home.
 
     A relative path is ignored, as the XDG base directory specification says: it would be a file of the
     working folder, and repositories are untrusted.
@@ -37,7 +37,7 @@ def snapshot_file(environ: "Mapping[str, str]") -> str | None:
 
 
 def fingerprint(path: str, status: "stat_result | None") -> str:
-    """One line that changes whenever the file does (its change time sees chmod, chown and a set-back mtime)."""
+    """One line that changes whenever the file does (the change time sees chmod, chown and a faked mtime)."""
     if status is None:
         return f"file {path!a} absent"
     return f"file {path!a} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_size} {status.st_ino}"
@@ -50,8 +50,8 @@ def is_trusted(status: "stat_result", uid: int) -> bool:
 
 def render(version: str, fingerprints: "Sequence[str]", values: "Mapping[str, str]") -> str:
     """The text of a snapshot. `values`: option -> text that its kind accepts (so without a newline)."""
-    lines = [f"{_FORMAT} {version}", *fingerprints, *(f"{name}={text}" for name, text in values.items()), "end", ""]
-    return "\n".join(lines)
+    stored = (f"{name}={text}" for name, text in values.items())
+    return "\n".join((f"{_FORMAT} {version}", *fingerprints, *stored, "end", ""))
 
 
 def parse(text: str, version: str, fingerprints: "Sequence[str]") -> dict[str, str] | None:

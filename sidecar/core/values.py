@@ -1,8 +1,8 @@
 """Text -> value, for every kind of option. The one validator there is.
 
-Wherever a value comes from (flag, variable, file, compiled snapshot) it is text first, and the function of its
-kind reads it: `sidecar.config.Settings` uses these functions as its pydantic validators, and the fast path of
-`sidecar run` calls the very same ones. Each raises ValueError, whose text says what is allowed.
+Wherever a value comes from (flag, variable, file, compiled snapshot) it is text first, and the function of
+its kind reads it: `sidecar.config.Settings` uses these functions as its pydantic validators, and the fast path
+of `sidecar run` calls the very same ones. Each raises ValueError, whose text says what is allowed.
 
 Light: standard library builtins only, because the fast path loads this before the spawn.
 """
@@ -31,7 +31,9 @@ ALLOWED = {
     "path": "an absolute path without control characters",
     "program": "an absolute path without control characters",
     "names": "names of environment variables separated by commas, like AWS_PROFILE,HTTPS_PROXY",
-    "families": f"names of programs separated by commas, like git,npm,pytest, each at most {MAX_FAMILY_CHARACTERS} characters",
+    "families": (
+        f"names of programs separated by commas, like git,npm,pytest, at most {MAX_FAMILY_CHARACTERS} characters each"
+    ),
     "port": "a port from 1 to 65535, or 0 for none",
     "url": "a URL like http://127.0.0.1:4318",
     "protocol": "http/protobuf or grpc",
@@ -107,7 +109,7 @@ def parse_path(text: str) -> str | None:
 
 
 def parse_program(text: str) -> str:
-    """An absolute path, required. (A relative one would mean another file for the daemon, which works in `/`.)"""
+    """An absolute path, required: the daemon works in `/`, where a relative one would be another file."""
     if text[:1] != "/" or _has_control(text):
         raise ValueError(ALLOWED["program"])
     return text
@@ -201,21 +203,21 @@ def as_text(kind: str, native: object) -> str:
         if kind in _NUMERIC:
             return repr(native)
     elif isinstance(native, list):
-        if kind in ("names", "families") and all(isinstance(item, str) and "," not in item for item in native):
+        if kind in ("names", "families") and all(_is_item(item) for item in native):
             return ",".join(native)
-    elif isinstance(native, dict) and kind == "headers" and all(isinstance(item, str) for item in native.values()):
-        if all(letter in _TOKEN for name in native for letter in name):
-            return ",".join(f"{name}={_percent_encoded(value)}" for name, value in native.items())
+    elif isinstance(native, dict) and kind == "headers" and all(_is_header(*item) for item in native.items()):
+        return ",".join(f"{name}={_percent_encoded(value)}" for name, value in native.items())
     raise ValueError(ALLOWED[kind])
 
 
 def shown(text: str, limit: int = 60) -> str:
-    """`text` in quotes, for a message of one line: nothing in it can move a cursor or hide what follows."""
-    cut = text if len(text) <= limit else text[:limit]
-    safe = "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode() for letter in cut
-    )
-    return f'"{safe}"' if cut is text else f'"{safe}..."'
+    """`text` in quotes, cut to a length that a line has room for."""
+    return f'"{printable(text)}"' if len(text) <= limit else f'"{printable(text[:limit])}..."'
+
+
+def printable(text: str) -> str:
+    """`text` with everything escaped that could move a cursor, break the line or hide what follows."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def _duration(text: str, kind: str) -> int:
@@ -223,6 +225,14 @@ def _duration(text: str, kind: str) -> int:
         return duration.parse_duration_ns(text)
     except ValueError:
         raise ValueError(ALLOWED[kind]) from None
+
+
+def _is_item(item: object) -> bool:
+    return isinstance(item, str) and "," not in item
+
+
+def _is_header(name: str, value: object) -> bool:
+    return isinstance(value, str) and all(letter in _TOKEN for letter in name)
 
 
 def _items(text: str) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def command_argv(shell: str, string: str | None, words: list[str]) -> list[str]:
 
 
 def parse_run(arguments: list[str], environ: "Mapping[str, str]") -> RunOptions | None:
-    """The words after `sidecar run` -> options, or None: let the full parser look. Never raises nor prints."""
+    """The words after `sidecar run` -> options; None: let the full parser look. Never raises nor prints."""
     words = _split(arguments)
     if words is None:
         return None

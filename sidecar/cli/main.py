@@ -1,0 +1,105 @@
+"""The root of the command line, `sidecar`: verbs that are loaded when they are called.
+
+To add a verb: a module in this folder with a click command, and a line in VERBS.
+"""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import click
+
+from sidecar import __version__
+from sidecar.cli.errors import (
+    EXIT_BROKEN_PIPE,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    complain,
+    drop_stdout,
+    usage_text,
+)
+from sidecar.core.errors import SidecarError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sidecar.supervisor.options import RunOptions
+
+# verb: (module:attribute, what it does). In the order of the help.
+VERBS = {
+    "run": ("sidecar.cli.run:run", "Run a command; beat while it is silent."),
+    "watch": ("sidecar.cli.watch:watch", "Follow the frames of running commands, as NDJSON."),
+    "ps": ("sidecar.cli.ps:ps", "List what runs now: for how long, and how old its output is."),
+    "config": ("sidecar.cli.config:config", "Explain the configuration: show, check, path."),
+    "daemon": ("sidecar.cli.daemon:daemon", "Run, start, stop and ask the daemon."),
+    "demo": ("sidecar.cli.demo:demo", "See it work: three commands, their frames, spans and metrics."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a verb's module only to run it, and does not list a verb that is not installed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [verb for verb, (target, _) in VERBS.items() if find_spec(target.partition(":")[0])]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module, _, attribute = VERBS[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, VERBS[verb][1]) for verb in self.list_commands(ctx)])
+
+
+@click.group(
+    "sidecar",
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Heartbeats, metrics and traces for the shell commands that coding agents run.",
+)
+@click.version_option(__version__, prog_name="sidecar", message="%(prog)s %(version)s")
+def root() -> None:
+    pass
+
+
+def main(argv: "Sequence[str]") -> int:
+    """Run the verb that `argv` (without the program's name) asks for. Returns the exit status; never raises.
+
+    `run` is not for here: `sidecar.launch` gives its words to `resolve_run`, and starts the command itself.
+    """
+    try:
+        with root.make_context("sidecar", list(argv)) as context:
+            result = root.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return EXIT_USAGE
+    except click.ClickException as error:
+        complain(usage_text(error))
+        return EXIT_USAGE
+    except SidecarError as error:
+        complain(str(error))
+        return EXIT_USAGE
+    except (KeyboardInterrupt, click.Abort):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        drop_stdout()
+        return EXIT_BROKEN_PIPE
+    if result is None or isinstance(result, int):
+        return result or 0
+    complain("`sidecar run` starts in sidecar.launch; this is only its parser")
+    return EXIT_USAGE
+
+
+def resolve_run(argv: "Sequence[str]") -> "RunOptions":
+    """See `sidecar.cli.run.resolve_run`."""
+    from sidecar.cli.run import resolve_run
+
+    return resolve_run(argv)

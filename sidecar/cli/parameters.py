@@ -1,0 +1,95 @@
+"""Click parameters made from the model: each option of a scope that has a flag, with its meaning as help."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from sidecar import rendezvous
+from sidecar.config import BY_NAME, OPTIONS, Option, load_settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_METAVARS = {
+    "timeout": "DURATION",
+    "duration": "DURATION",
+    "heartbeat": "DURATION",
+    "export_interval": "DURATION",
+    "identifier": "TEXT",
+    "path": "PATH",
+    "program": "PATH",
+    "port": "PORT",
+    "url": "URL",
+    "protocol": "PROTOCOL",
+}
+# The one option that is not of the model: where the model's values are read from.
+_CONFIG: tuple[list[str], dict[str, Any]] = (
+    ["config_path", "--config"],
+    {
+        "type": click.UNPROCESSED,
+        "metavar": "PATH",
+        "help": "Read this file in place of the user's. [SIDECAR_CONFIG]",
+    },
+)
+
+
+def settings_parameters(verb: str) -> list[click.Parameter]:
+    """The flags that `verb` (RUN or DAEMON of sidecar.config) takes. Their values are text, or None."""
+    return [_parameter(option) for option in OPTIONS if option.is_flag_of(verb)]
+
+
+def settings_options(verb: str) -> Callable[[F], F]:
+    """The same as a decorator of a click command; its callback takes them as `**values`, see `given`."""
+
+    def decorate(function: F) -> F:
+        for option in reversed([option for option in OPTIONS if option.is_flag_of(verb)]):
+            declarations, attributes = _declared(option)
+            function = click.option(*declarations, **attributes)(function)
+        return function
+
+    return decorate
+
+
+def config_parameter() -> click.Option:
+    return click.Option(_CONFIG[0], **_CONFIG[1])
+
+
+def given(values: Mapping[str, object]) -> dict[str, str]:
+    """What the user gave of the options, as text by option name, for `load_settings`."""
+    names = {option.name for option in OPTIONS}
+    texts = {True: "true", False: "false"}
+    return {
+        name: texts[value] if isinstance(value, bool) else str(value)
+        for name, value in values.items()
+        if name in names and value is not None
+    }
+
+
+def socket_options(function: F) -> F:
+    """--socket and --config for a verb that talks to a daemon: see `daemon_socket`."""
+    for declarations, attributes in (_CONFIG, _declared(BY_NAME["socket"])):
+        function = click.option(*declarations, **attributes)(function)
+    return function
+
+
+def daemon_socket(socket: str | None, config_path: str | None) -> str:
+    """The path of the daemon's socket by flag, variable, file or default. Raises UsageError."""
+    flags = {} if socket is None else {"socket": socket}
+    return rendezvous.socket_path(os.environ, load_settings(flags, os.environ, config_path).settings.socket)
+
+
+def _parameter(option: Option) -> click.Option:
+    declarations, attributes = _declared(option)
+    return click.Option(declarations, **attributes)
+
+
+def _declared(option: Option) -> tuple[list[str], dict[str, Any]]:
+    """What click wants to know of an option: its names, and the rest."""
+    default = f"{option.default}; " if option.default else ""
+    attributes: dict[str, Any] = {"help": f"{option.doc} [{default}{option.variable}]", "default": None}
+    if option.is_switch:
+        flags = f"{option.flag}/--no-{str(option.flag)[2:]}"
+        return [option.name, flags], {**attributes, "is_flag": True}
+    attributes |= {"type": click.UNPROCESSED, "metavar": _METAVARS[option.kind]}
+    return [option.name, str(option.flag)], attributes

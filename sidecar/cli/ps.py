@@ -1,0 +1,105 @@
+"""`sidecar ps`: the commands that run now. It starts no daemon: without one there is nothing to list."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sidecar.cli.errors import complain
+from sidecar.cli.parameters import daemon_socket, socket_options
+from sidecar.core.errors import DaemonUnavailable
+from sidecar.core.values import printable
+from sidecar.daemon.client import request
+
+if TYPE_CHECKING:
+    Record = Mapping[str, Any]
+
+WIDE_COLUMNS = 1000
+COLUMNS = ("PROGRAM", "PID", "RUNS", "SILENT", "TIMEOUT", "VERDICT", "TOOL CALL", "SESSION")
+
+
+@click.command("ps", short_help="List what runs now: for how long, and how old its output is.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: one array of the daemon's own records.")
+@socket_options
+def ps(as_json: bool, socket: str | None, config_path: str | None) -> None:
+    """List the commands that run now.
+
+    RUNS is the time since the start, SILENT that since the last output (or since the start, where there was
+    none yet). No daemon means no commands.
+    """
+    try:
+        answers = list(request(daemon_socket(socket, config_path), "list"))
+    except DaemonUnavailable as error:
+        complain(str(error))
+        answers = []
+    commands = [answer for answer in answers if answer.get("type") == "command"]
+    commands.sort(key=lambda command: -int(command.get("elapsedMs", 0)))
+    if as_json:
+        click.echo(json.dumps(commands, indent=2))
+    elif commands:
+        _print_table(commands)
+    elif answers:
+        complain("no command is running")
+
+
+def cells(command: "Record") -> tuple[str, ...]:
+    """One row, in the order of COLUMNS; `-` where nothing is known."""
+    elapsed_ms = int(command.get("elapsedMs", 0))
+    silent_ms = command.get("lastOutputAgeMs", elapsed_ms)
+    timeout_ms = command.get("timeoutMs")
+    return (
+        _word(command.get("program")),
+        _word(command.get("pid")),
+        span_text(elapsed_ms),
+        span_text(int(silent_ms)),
+        "-" if timeout_ms is None else span_text(int(timeout_ms)),
+        _word(command.get("verdict")),
+        _word(command.get("toolCallId")),
+        _word(command.get("sessionId")),
+    )
+
+
+def span_text(span_ms: int) -> str:
+    """A span for eyes, two units at most: `0.4s`, `12s`, `3m05s`, `2h07m`, `3d04h`."""
+    seconds = span_ms // 1000
+    if seconds < 10:
+        return f"{span_ms // 100 / 10:.1f}s"
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    if seconds < 86400:
+        return f"{seconds // 3600}h{seconds // 60 % 60:02}m"
+    return f"{seconds // 86400}d{seconds // 3600 % 24:02}h"
+
+
+def _word(value: object) -> str:
+    return "-" if value in (None, "") else printable(str(value))
+
+
+def _print_table(commands: Sequence["Record"]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    on_terminal = sys.stdout.isatty()
+    # Into a pipe nothing is cut off; on a terminal the ids, which are the last and the longest, give way.
+    console = Console(file=sys.stdout, highlight=False, width=None if on_terminal else WIDE_COLUMNS)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    rows = [cells(command) for command in commands]
+    used = [index for index in range(len(COLUMNS)) if index < 4 or any(row[index] != "-" for row in rows)]
+    for index in used:
+        fixed = index in (1, 2, 3, 4)
+        table.add_column(
+            COLUMNS[index],
+            justify="right" if fixed else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=max(len(COLUMNS[index]), *(len(row[index]) for row in rows)) if fixed else None,
+        )
+    for command, row in zip(commands, rows, strict=True):
+        style = "yellow" if command.get("silent") else ""
+        table.add_row(*(Text(row[index]) for index in used), style=style)
+    console.print(table)
