@@ -20,7 +20,7 @@ PAGES = sorted(
     if path.is_file()
 )
 # The words on the page for the types of the checker.
-TYPE_WORDS = {
+TYPE_WORDS: dict[tuple[type, ...], str] = {
     (int,): "integer",
     (str,): "string",
     (dict,): "object",
@@ -43,9 +43,8 @@ def section(text: str, heading: str) -> str:
 
 def keys_of(text: str) -> dict[str, str]:
     """The rows of a `| key | type | meaning |` table: key (with its `?`) -> type."""
-    return {
-        f"{name}{mark}": words for name, mark, words in re.findall(r"^\| `(\w+)`(\??) \| ([\w ]+) \|", text, re.MULTILINE)
-    }
+    rows = re.findall(r"^\| `(\w+)`(\??) \| ([\w ]+) \|", text, re.MULTILINE)
+    return {f"{name}{mark}": words for name, mark, words in rows}
 
 
 def readme_command_module() -> ModuleType:
