@@ -16,15 +16,24 @@ if TYPE_CHECKING:
 
 
 class Beat:
-    """One heartbeat, or change of verdict: times are ms since the command's start."""
+    """One heartbeat, or (`is_heartbeat` False) a change of verdict between two: times are ms since the start."""
 
-    __slots__ = ("elapsed_ms", "last_output_age_ms", "seq", "verdict")
+    __slots__ = ("elapsed_ms", "is_heartbeat", "last_output_age_ms", "seq", "verdict")
 
-    def __init__(self, seq: int, elapsed_ms: int, last_output_age_ms: int | None, verdict: str | None) -> None:
+    def __init__(
+        self,
+        seq: int,
+        elapsed_ms: int,
+        last_output_age_ms: int | None,
+        verdict: str | None,
+        *,
+        is_heartbeat: bool = True,
+    ) -> None:
         self.seq = seq
         self.elapsed_ms = elapsed_ms
         self.last_output_age_ms = last_output_age_ms
         self.verdict = verdict
+        self.is_heartbeat = is_heartbeat
 
 
 class Command:
@@ -80,7 +89,8 @@ class Command:
             self._output(frame, frame["elapsedMs"], frame["lastOutputAgeMs"], now_ns)
         elif kind == wire.VERDICT:
             self._verdict(frame["verdict"], frame.get("evidence"))
-            self.beats.add(Beat(frame["seq"], frame["elapsedMs"], None, self.verdict), change=True)
+            beat = Beat(frame["seq"], frame["elapsedMs"], None, self.verdict, is_heartbeat=False)
+            self.beats.add(beat, change=True)
         self._last_seq = frame["seq"]
         return True
 
