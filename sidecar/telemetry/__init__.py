@@ -1,0 +1,1 @@
+"""Telemetry: commands as spans, log events and metrics, over OTLP and /metrics."""

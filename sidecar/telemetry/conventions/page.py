@@ -1,0 +1,78 @@
+"""The registry as a page of the documentation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sidecar.telemetry.conventions.attributes import ATTRIBUTES, EVENTS_DROPPED, RESOURCE, Attribute
+from sidecar.telemetry.conventions.metrics import DURATION_BOUNDS_S, METRICS
+from sidecar.telemetry.conventions.signals import LOG_EVENTS, SPAN_EVENTS, SPANS, Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_INTRODUCTION = """\
+# Semantic conventions
+
+Printed by `python -m sidecar.telemetry.conventions`; the registry in that module is what the code emits from.
+*Stable* names will not change without a major version. *Origin* says whose name it is where it is not ours.
+Absent means unknown or not applicable: no attribute is ever sent empty.
+"""
+
+
+def page() -> str:
+    """docs/semantic-conventions.md, whole."""
+    parts = [_INTRODUCTION, "## Resource\n", _attribute_table(RESOURCE.values())]
+    parts += ["Other keys come from OTEL_RESOURCE_ATTRIBUTES.\n", "## Spans\n"]
+    parts += [_signal("`sidecar.span.role` = ", span) for span in SPANS.values()]
+    parts += ["## Span events\n", *(_signal("", event) for event in SPAN_EVENTS.values())]
+    parts += [
+        "A command's span has at most 96 of them: the first 16, up to 48 changes of verdict, the last 32. The "
+        f"rest is counted in `{EVENTS_DROPPED}`.\n",
+        "## Log events\n",
+        "Log records with an `event_name`, in the command's span context, sampled or not.\n",
+        *(_signal("", event) for event in LOG_EVENTS.values()),
+        "## Attributes\n",
+        _attribute_table(ATTRIBUTES.values()),
+        "## Metrics\n",
+        "Cumulative. The SDK's own, `otel.sdk.*`, come beside them: queues, drops, exports.\n",
+        _table(
+            ("name", "instrument", "unit", "attributes", "stability", "what"),
+            (
+                (
+                    f"`{m.name}`",
+                    m.instrument,
+                    f"`{m.unit}`",
+                    ", ".join(m.attributes) or "-",
+                    m.stability,
+                    m.brief,
+                )
+                for m in METRICS.values()
+            ),
+        ),
+        "`family` is the program's name if it is on the configured list, else `other`. In Prometheus the names "
+        "are `sidecar_commands_lost_total`, `sidecar_output_age_seconds` and so on. Histogram bounds in seconds: "
+        + ", ".join(f"{bound:g}" for bound in DURATION_BOUNDS_S)
+        + ".",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _signal(prefix: str, signal: Signal) -> str:
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(signal.attributes))
+    return f"### {prefix}`{signal.name}` ({signal.stability})\n\n{signal.brief}\n\nAttributes: {names}\n"
+
+
+def _attribute_table(attributes: Iterable[Attribute]) -> str:
+    return _table(
+        ("name", "type", "unit", "stability", "origin", "example", "what"),
+        (
+            (f"`{a.name}`", a.type, a.unit or "-", a.stability, a.origin or "-", f"`{a.example}`", a.brief)
+            for a in attributes
+        ),
+    )
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

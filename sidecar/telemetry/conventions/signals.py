@@ -1,0 +1,156 @@
+"""The spans, by role, the events on them, and the log events; with the attributes each can have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.telemetry.conventions.attributes import (
+    COMMAND_ID,
+    COMMAND_LINE,
+    CPU_SYSTEM_MS,
+    CPU_USER_MS,
+    DESCENDANTS_LEFT,
+    DEVELOPMENT,
+    ELAPSED_MS,
+    ERROR_TYPE,
+    EVENTS_DROPPED,
+    EVIDENCE,
+    EXECUTABLE_NAME,
+    EXIT_CODE,
+    GEN_AI_CONVERSATION_ID,
+    GEN_AI_OPERATION,
+    GEN_AI_TOOL_CALL_ID,
+    GEN_AI_TOOL_NAME,
+    HEARTBEAT_COUNT,
+    HEARTBEAT_INTERVAL_MS,
+    IO,
+    LAST_OUTPUT_AGE_MS,
+    LONGEST_SILENCE_MS,
+    MAX_RSS_BYTES,
+    OUTPUT_BYTES,
+    OUTPUT_LINES,
+    PID,
+    SEQ,
+    SESSION_ID,
+    SETTLE_REASON,
+    SIGNAL,
+    SPAN_ROLE,
+    STABLE,
+    TIMEOUT_MS,
+    VERDICT,
+    VERDICT_GROUP,
+    VERDICT_PREVIOUS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A span (by its role), or an event, and the attributes it can have."""
+
+    name: str
+    brief: str
+    attributes: tuple[str, ...]
+    stability: str = DEVELOPMENT
+
+
+_WHO = (
+    COMMAND_ID,
+    EXECUTABLE_NAME,
+    PID,
+    GEN_AI_OPERATION,
+    GEN_AI_TOOL_NAME,
+    GEN_AI_TOOL_CALL_ID,
+    GEN_AI_CONVERSATION_ID,
+    SESSION_ID,
+)
+_MOMENT = (
+    ELAPSED_MS,
+    LAST_OUTPUT_AGE_MS,
+    OUTPUT_BYTES,
+    OUTPUT_LINES,
+    TIMEOUT_MS,
+    VERDICT,
+    VERDICT_GROUP,
+    EVIDENCE,
+)
+_END = (
+    EXIT_CODE,
+    ERROR_TYPE,
+    HEARTBEAT_COUNT,
+    LAST_OUTPUT_AGE_MS,
+    LONGEST_SILENCE_MS,
+    OUTPUT_BYTES,
+    OUTPUT_LINES,
+    SETTLE_REASON,
+    SIGNAL,
+    VERDICT,
+    DESCENDANTS_LEFT,
+    MAX_RSS_BYTES,
+    CPU_USER_MS,
+    CPU_SYSTEM_MS,
+)
+
+ROLE_COMMAND, ROLE_STARTED, ROLE_HEARTBEAT = "command", "started", "heartbeat"
+STARTED: Final = "sidecar.started"
+HEARTBEAT: Final = "sidecar.heartbeat"
+VERDICT_EVENT: Final = "sidecar.verdict"
+SETTLED: Final = "sidecar.settled"
+LOST: Final = "sidecar.lost"
+
+SPANS: Final = {
+    span.name: span
+    for span in (
+        Signal(
+            ROLE_COMMAND,
+            "The command, named as its program; kind CLIENT; exported once, when it has ended. Its id is "
+            "what the command finds in TRACEPARENT. Status Error when `error.type` is set.",
+            (SPAN_ROLE, *_WHO, COMMAND_LINE, IO, TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, EVENTS_DROPPED, *_END),
+            STABLE,
+        ),
+        Signal(
+            ROLE_STARTED,
+            "`sidecar.started`: zero length, child of the command, exported when the command starts.",
+            (SPAN_ROLE, *_WHO, COMMAND_LINE, IO, TIMEOUT_MS, HEARTBEAT_INTERVAL_MS),
+            STABLE,
+        ),
+        Signal(
+            ROLE_HEARTBEAT,
+            "`sidecar.heartbeat`: from the last output to now, child of the command, exported at once. "
+            "Thinned out to 10, 20, 40, 60, 60 ... seconds; a change of verdict is always sent.",
+            (SPAN_ROLE, *_WHO, HEARTBEAT_COUNT, *_MOMENT),
+            STABLE,
+        ),
+    )
+}
+
+SPAN_EVENTS: Final = {
+    event.name: event
+    for event in (
+        Signal(
+            HEARTBEAT,
+            "A heartbeat: on its own live span, and, curated, on the command's.",
+            (ELAPSED_MS, LAST_OUTPUT_AGE_MS, VERDICT, SEQ),
+        ),
+        Signal(
+            VERDICT_EVENT,
+            "A change of verdict between heartbeats; in the same places.",
+            (ELAPSED_MS, LAST_OUTPUT_AGE_MS, VERDICT, SEQ),
+        ),
+    )
+}
+
+LOG_EVENTS: Final = {
+    event.name: event
+    for event in (
+        Signal(STARTED, "The command was started.", (*_WHO, COMMAND_LINE, IO, TIMEOUT_MS, HEARTBEAT_INTERVAL_MS)),
+        Signal(HEARTBEAT, "A full interval without output has passed.", (*_WHO, HEARTBEAT_COUNT, SEQ, *_MOMENT)),
+        Signal(VERDICT_EVENT, "The verdict changed.", (*_WHO, VERDICT_PREVIOUS, SEQ, *_MOMENT)),
+        Signal(SETTLED, "The command has ended.", (*_WHO, ELAPSED_MS, TIMEOUT_MS, *_END)),
+        Signal(
+            LOST,
+            "The supervisor is gone and nobody settled the command.",
+            (*_WHO, ELAPSED_MS, TIMEOUT_MS, *_END),
+        ),
+    )
+}

@@ -1,0 +1,116 @@
+"""A command as attributes: the same words on its spans and in its log events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sidecar.core.verdict_names import group_of
+from sidecar.telemetry.conventions import attributes as a
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from sidecar.core.command import Command
+
+    Attributes = dict[str, str | int | float | bool | list[str]]
+
+
+def who(command: Command) -> Attributes:
+    """Which command this is, and whose."""
+    frame = command.identity
+    attributes = _present(
+        {
+            a.COMMAND_ID: command.id,
+            a.EXECUTABLE_NAME: frame["program"],
+            a.PID: frame.get("pid"),
+            a.SESSION_ID: frame.get("sessionId"),
+        }
+    )
+    if "toolCallId" in frame or "toolName" in frame:
+        attributes[a.GEN_AI_OPERATION] = "execute_tool"
+        attributes |= _present(
+            {
+                a.GEN_AI_TOOL_NAME: frame.get("toolName"),
+                a.GEN_AI_TOOL_CALL_ID: frame.get("toolCallId"),
+                a.GEN_AI_CONVERSATION_ID: frame.get("sessionId"),
+            }
+        )
+    return attributes
+
+
+def how(command: Command, *, capture_command: bool) -> Attributes:
+    """How it was started. The command line only where capture was asked for, whatever the frame carries."""
+    frame = command.identity
+    return _present(
+        {
+            a.COMMAND_LINE: frame.get("commandLine") if capture_command else None,
+            a.IO: frame["io"],
+            a.TIMEOUT_MS: frame.get("timeoutMs"),
+            a.HEARTBEAT_INTERVAL_MS: frame["heartbeatIntervalMs"],
+        }
+    )
+
+
+def moment(command: Command, elapsed_ms: int, age_ms: int | None) -> Attributes:
+    """What is known at `elapsed_ms`. `age_ms` is None without any output so far."""
+    attributes = _present(
+        {
+            a.ELAPSED_MS: elapsed_ms,
+            a.LAST_OUTPUT_AGE_MS: age_ms,
+            a.TIMEOUT_MS: command.identity.get("timeoutMs"),
+            a.VERDICT: command.verdict,
+            a.EVIDENCE: command.evidence or None,
+        }
+    )
+    if command.has_output:
+        attributes |= {a.OUTPUT_BYTES: command.total_bytes, a.OUTPUT_LINES: command.total_lines}
+    if command.verdict is not None:
+        attributes[a.VERDICT_GROUP] = group_of(command.verdict)
+    return attributes
+
+
+def end(command: Command) -> Attributes:
+    """How it ended. The command must be settled."""
+    frame = settled_frame(command)
+    return _present(
+        {
+            a.EXIT_CODE: frame.get("exitCode"),
+            a.ERROR_TYPE: error_type(frame),
+            a.HEARTBEAT_COUNT: command.heartbeat_count,
+            a.LAST_OUTPUT_AGE_MS: frame.get("lastOutputAgeMs"),
+            a.LONGEST_SILENCE_MS: frame["longestSilenceMs"],
+            a.OUTPUT_BYTES: frame["totalBytes"],
+            a.OUTPUT_LINES: frame["totalLines"],
+            a.SETTLE_REASON: frame["reason"],
+            a.SIGNAL: frame.get("signal"),
+            a.VERDICT: command.verdict,
+            a.DESCENDANTS_LEFT: frame["descendantsLeft"],
+            a.MAX_RSS_BYTES: frame.get("maxRssBytes"),
+            a.CPU_USER_MS: frame.get("cpuUserMs"),
+            a.CPU_SYSTEM_MS: frame.get("cpuSystemMs"),
+        }
+    )
+
+
+def error_type(settled: dict[str, Any]) -> str | None:
+    """`error.type` of a command_settled frame; None for a command that succeeded."""
+    reason = settled["reason"]
+    if reason == "exited":
+        code = settled.get("exitCode", 0)
+        return str(code) if code else None
+    if reason == "signaled":
+        return f"signal:{settled.get('signal', 'unknown')}"
+    if reason == "spawn_failed":
+        return str(settled.get("error", reason))
+    return str(reason)
+
+
+def settled_frame(command: Command) -> dict[str, Any]:
+    """The command's settle frame. ValueError while it runs: that is the caller's mistake."""
+    if command.settled is None:
+        raise ValueError(f"command {command.id} has not settled")
+    return command.settled
+
+
+def _present(attributes: dict[str, Any]) -> Attributes:
+    return {name: value for name, value in attributes.items() if value is not None}

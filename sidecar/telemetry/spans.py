@@ -1,0 +1,137 @@
+"""A command's three kinds of span, built ready-made.
+
+A span is exported when it ends, with all its events; so a hung command's heartbeats would arrive after the
+hang. Hence short children that are exported while the command runs, and the command's own span once, at the
+end. The SDK's tracer would choose span ids itself, and S's was given to the command as TRACEPARENT long
+before; so spans are made as `ReadableSpan`s, which is what a tracer hands to its processor too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode
+
+from sidecar import __version__
+from sidecar.telemetry import describe
+from sidecar.telemetry.conventions import attributes as a
+from sidecar.telemetry.conventions import signals as s
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+
+    from sidecar.core.command import Command
+    from sidecar.telemetry.identity import Identity
+
+_NS_PER_MS = 1_000_000
+
+
+class SpanBuilder:
+    """Makes spans of one resource. Nothing is sent from here."""
+
+    def __init__(self, resource: Resource, *, capture_command: bool) -> None:
+        self._resource = resource
+        self._scope = InstrumentationScope("sidecar", __version__)
+        self._ids = RandomIdGenerator()
+        self._capture_command = capture_command
+
+    def command(self, command: Command, identity: Identity) -> ReadableSpan:
+        """S: the whole command, once it has settled."""
+        settled = describe.settled_frame(command)
+        attributes = {
+            a.SPAN_ROLE: s.ROLE_COMMAND,
+            **describe.who(command),
+            **describe.how(command, capture_command=self._capture_command),
+            a.EVENTS_DROPPED: command.beats.dropped,
+            **describe.end(command),
+        }
+        error = attributes.get(a.ERROR_TYPE)
+        events = [
+            self._event(
+                s.HEARTBEAT if beat.is_heartbeat else s.VERDICT_EVENT,
+                identity.at_ns(beat.elapsed_ms),
+                beat.seq,
+                beat.elapsed_ms,
+                beat.last_output_age_ms,
+                beat.verdict,
+            )
+            for beat in command.beats.kept
+        ]
+        return ReadableSpan(
+            name=command.identity["program"],
+            context=identity.span,
+            parent=identity.parent,
+            resource=self._resource,
+            attributes=attributes,
+            events=events,
+            kind=SpanKind.CLIENT,
+            status=Status(StatusCode.ERROR if error is not None else StatusCode.UNSET),
+            start_time=identity.start_unix_ns,
+            end_time=identity.at_ns(settled["elapsedMs"]),
+            instrumentation_scope=self._scope,
+        )
+
+    def started(self, command: Command, identity: Identity) -> ReadableSpan:
+        """The sign that the command began: zero length, at its start."""
+        attributes = {
+            a.SPAN_ROLE: s.ROLE_STARTED,
+            **describe.who(command),
+            **describe.how(command, capture_command=self._capture_command),
+        }
+        return self._child(s.STARTED, identity, attributes, 0, 0)
+
+    def heartbeat(
+        self, command: Command, identity: Identity, seq: int, elapsed_ms: int, age_ms: int | None, name: str
+    ) -> ReadableSpan:
+        """The silence so far, from the last output (or the start) to now.
+
+        `name` is that of the event it carries: s.HEARTBEAT, or s.VERDICT_EVENT for a change between heartbeats.
+        """
+        attributes = {
+            a.SPAN_ROLE: s.ROLE_HEARTBEAT,
+            **describe.who(command),
+            a.HEARTBEAT_COUNT: command.heartbeat_count,
+            **describe.moment(command, elapsed_ms, age_ms),
+        }
+        silent_ms = elapsed_ms if age_ms is None else min(age_ms, elapsed_ms)
+        event = self._event(name, identity.at_ns(elapsed_ms), seq, elapsed_ms, age_ms, command.verdict)
+        return self._child(s.HEARTBEAT, identity, attributes, elapsed_ms - silent_ms, elapsed_ms, event)
+
+    def _child(
+        self,
+        name: str,
+        identity: Identity,
+        attributes: describe.Attributes,
+        start_ms: int,
+        end_ms: int,
+        *events: Event,
+    ) -> ReadableSpan:
+        parent = identity.span
+        context = SpanContext(
+            parent.trace_id, self._ids.generate_span_id(), False, parent.trace_flags, parent.trace_state
+        )
+        return ReadableSpan(
+            name=name,
+            context=context,
+            parent=parent,
+            resource=self._resource,
+            attributes=attributes,
+            events=events,
+            start_time=identity.at_ns(start_ms),
+            end_time=identity.at_ns(end_ms),
+            instrumentation_scope=self._scope,
+        )
+
+    @staticmethod
+    def _event(
+        name: str, time_unix_ns: int, seq: int, elapsed_ms: int, age_ms: int | None, verdict: str | None
+    ) -> Event:
+        attributes: describe.Attributes = {a.SEQ: seq, a.ELAPSED_MS: elapsed_ms}
+        if age_ms is not None:
+            attributes[a.LAST_OUTPUT_AGE_MS] = age_ms
+        if verdict is not None:
+            attributes[a.VERDICT] = verdict
+        return Event(name, attributes, time_unix_ns)
