@@ -1,12 +1,14 @@
 """Leaving the caller behind: what makes a process a daemon.
 
-`spawn` starts one from a live caller: double fork, own session, then exec with a reduced environment. The exec
-is what lets go of the caller's secrets: a fork alone would keep its environment and memory.
+`spawn` starts one from a live caller: double fork, own session, then exec with a reduced environment. The
+exec is what lets go of the caller's secrets: a fork alone would keep its environment and memory.
 
 `settle_in` is the daemon's own part, for every way in which it may have been started.
 """
 
+import fcntl
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -16,14 +18,14 @@ _CHILD_FAILED: Final = 125
 
 
 def spawn(arguments: Sequence[str], environ: Mapping[str, str], listener_fd: int) -> None:
-    """Run `python -m sidecar`-like `sidecar daemon ARGUMENTS`, detached; the listener becomes descriptor 3.
+    """Run `sidecar ARGUMENTS`, detached; the listener becomes its descriptor 3.
 
     Returns when the go-between has ended; the daemon is then no descendant of ours. Raises OSError.
     """
     # The modules are found as they were found here - installed, editable, or from a zip - but without `site`
     # and without the user's own folders or variables (-I), so that no one can slip code in.
     paths = [os.path.abspath(entry) for entry in sys.path if entry]
-    code = f"import sys; sys.path[:] = {paths!r}; from sidecar.cli.daemon import main; main()"
+    code = f"import sys; sys.path[:] = {paths!r}; from sidecar.launch import main; sys.exit(main())"
     argv = [sys.executable, "-IS", "-c", code, *arguments]
     child = os.fork()
     if child:
@@ -37,16 +39,15 @@ def spawn(arguments: Sequence[str], environ: Mapping[str, str], listener_fd: int
             os._exit(0)
         null = os.open(os.devnull, os.O_RDWR)
         # The listener first goes out of the way of 0-3, which are overwritten next.
-        keep = os.dup(listener_fd) if listener_fd > LISTENER_FD else os.dup(os.dup(listener_fd))
-        while keep <= LISTENER_FD:
-            keep = os.dup(keep)
+        keep = fcntl.fcntl(listener_fd, fcntl.F_DUPFD, LISTENER_FD + 1)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
         os.dup2(keep, LISTENER_FD)
         os.closerange(LISTENER_FD + 1, _descriptor_limit())
         os.chdir("/")
         os.umask(0o077)
-        os.execve(sys.executable, argv, dict(environ))  # noqa: S606 - no shell is wanted
+        _default_signals()
+        os.execve(sys.executable, argv, dict(environ))
     finally:
         os._exit(_CHILD_FAILED)
 
@@ -60,6 +61,16 @@ def settle_in(keep_fd: int | None) -> None:
         os.closerange(first, keep_fd)
         first = keep_fd + 1
     os.closerange(first, _descriptor_limit())
+
+
+def _default_signals() -> None:
+    """What the caller ignores or blocks outlives an exec: an ignored SIGTERM would make us unstoppable."""
+    for number in signal.valid_signals():
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            continue  # KILL, STOP, and those the C library keeps for itself
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _descriptor_limit() -> int:

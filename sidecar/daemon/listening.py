@@ -1,7 +1,7 @@
 """The listening socket: bound by ourselves, or inherited; and how its file goes away again.
 
-Whoever binds or removes the socket file holds the folder's lock while it does, and only then. So of any number
-of daemons that start at once, one binds, and the others find it alive.
+Whoever binds or removes the socket file holds the folder's lock while it does, and only then. So of any
+number of daemons that start at once, one binds, and the others find it alive.
 """
 
 import os
@@ -26,23 +26,21 @@ class AlreadyRunning(SidecarError):  # noqa: N818 - says what is, as StopIterati
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """`file` is (device, inode) of the socket's file while it is ours to remove, else None (systemd's)."""
+    """`file` is (device, inode) of the socket's file, None where it was gone already. `is_ours` False: the
+    socket is systemd's, which keeps it and its file when we end."""
 
     sock: socket.socket
     path: str
     file: tuple[int, int] | None
-
-    @property
-    def is_ours(self) -> bool:
-        return self.file is not None
+    is_ours: bool = True
 
     def is_reachable(self) -> bool:
         """Whether the file still leads here: folders for temporary files are cleaned by others."""
-        return self.file is None or _file_of(self.path) == self.file
+        return not self.is_ours or (self.file is not None and _file_of(self.path) == self.file)
 
     def remove_file(self, patience_s: float) -> bool:
-        """Remove the socket's file, if it is still our own. False: it stays, stale, for the next to remove."""
-        if self.file is None:
+        """Remove the socket's file if it is still our own. False: it stays, for the next daemon to remove."""
+        if not self.is_ours:
             return True
         try:
             lock = _lock(self.path, patience_s)
@@ -90,7 +88,7 @@ def from_systemd(environ: Mapping[str, str], path: str) -> Listener | None:
         return None
     if environ["LISTEN_FDS"] != "1":
         raise UsageError(f"systemd passed {environ['LISTEN_FDS']} sockets; the daemon takes one")
-    return Listener(_adopt(_SYSTEMD_FIRST_FD), path, None)
+    return Listener(_adopt(_SYSTEMD_FIRST_FD), path, None, is_ours=False)
 
 
 def _adopt(descriptor: int) -> socket.socket:

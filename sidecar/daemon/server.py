@@ -68,6 +68,7 @@ class Server:
         self.stopping = False
         self.started_ns = clock_ns()
         self.frames_received = 0
+        self.connection_count = 0
         self.connections_refused = 0
         self._listener = listener
         self._clock_ns = clock_ns
@@ -116,6 +117,7 @@ class Server:
             self._turn_away(peer, f"more than {self.limits.max_connections} connections")
         else:
             self._idle_since_ns = None
+            self.connection_count += 1
             task = self._loop.create_task(
                 self._loop.connect_accepted_socket(lambda: Connection(self, self.limits), peer)
             )
@@ -124,9 +126,10 @@ class Server:
 
     def _admitted(self, task: "asyncio.Task[object]") -> None:
         self._accepting.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.warning("a connection could not be set up: %s", task.exception())
-        self._note_idleness()
+        if task.cancelled() or task.exception() is not None:
+            log.warning("a connection could not be set up")
+            self.connection_count -= 1
+            self._note_idleness()
 
     def _turn_away(self, peer: socket.socket, reason: str) -> None:
         log.warning("connection refused: %s", reason)
@@ -134,10 +137,6 @@ class Server:
         peer.close()
 
     # --- connections -----------------------------------------------------------------------------------
-
-    @property
-    def connection_count(self) -> int:
-        return len(self._connections) + len(self._accepting)
 
     def opened(self, connection: Connection) -> None:
         self._connections.add(connection)
@@ -160,6 +159,7 @@ class Server:
 
     def closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self.connection_count -= 1
         if connection.subscriber is not None:
             self.fanout.remove(connection.subscriber)
         command_id = connection.command_id

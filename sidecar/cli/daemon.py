@@ -1,0 +1,156 @@
+"""`sidecar daemon`: run it, start it, stop it, ask how it is.
+
+125  anything that is wrong, in one line on stderr
+3    `status` (and `stop`) where no daemon runs
+"""
+
+import json
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import click
+
+from sidecar import rendezvous
+from sidecar.cli.parameters import config_parameter, given, settings_options
+from sidecar.config import BY_NAME, DAEMON, Resolved, load_settings
+from sidecar.core.duration import format_duration
+from sidecar.core.errors import DaemonUnavailable
+from sidecar.daemon import client, detach, life
+
+if TYPE_CHECKING:
+    from sidecar.daemon.sink import TelemetrySink
+    from sidecar.telemetry.settings import Protocol
+
+EXIT_NOT_RUNNING = 3
+_STOP_TIMEOUT_S = 5.0
+
+
+@click.group("daemon")
+def daemon() -> None:
+    """Run, start, stop and ask the daemon. Commands start it by themselves; nobody has to."""
+
+
+def _with_config(command: click.Command) -> click.Command:
+    command.params.append(config_parameter())
+    return command
+
+
+_SOCKET = click.option(
+    "--socket", metavar="PATH", type=click.UNPROCESSED, help="The daemon's socket. [SIDECAR_SOCKET]"
+)
+
+
+@_with_config
+@daemon.command("run")
+@settings_options(DAEMON)
+@click.option("--socket-fd", type=int, help="Serve this inherited listening socket; used by the sidecar itself.")
+def run(socket_fd: int | None, config_path: str | None, **values: object) -> None:
+    """Run the daemon in the foreground. It ends with SIGTERM or Ctrl-C, or when idle."""
+    if socket_fd is not None:
+        detach.settle_in(socket_fd)
+    resolved = load_settings(given(values), os.environ, config_path)
+    settings = replace(_daemon_settings(resolved), foreground=socket_fd is None)
+    listener = life.acquire(settings, socket_fd)
+    life.serve(listener, settings, lambda: _telemetry(resolved))
+    _leave()
+
+
+@_with_config
+@daemon.command("start")
+@settings_options(DAEMON)
+def start(config_path: str | None, **values: object) -> None:
+    """Start a detached daemon, unless one runs already, and wait until it answers."""
+    flags = given(values)
+    settings = _daemon_settings(load_settings(flags, os.environ, config_path))
+    arguments = [
+        word for name, text in flags.items() if name != "socket" for word in (str(BY_NAME[name].flag), text)
+    ]
+    if config_path is not None:
+        arguments += ["--config", os.path.abspath(config_path)]
+    pid, is_new = life.start_detached(settings, arguments)
+    click.echo(f"{'started' if is_new else 'already running'}, pid {pid}, on {settings.socket_path}")
+
+
+@_with_config
+@daemon.command("stop")
+@_SOCKET
+def stop(config_path: str | None, socket: str | None) -> int:
+    """Ask the daemon to stop, and wait until it has gone."""
+    path = _path(socket, config_path)
+    try:
+        pid = life.stop_and_wait(path, _STOP_TIMEOUT_S)
+    except DaemonUnavailable as error:
+        click.echo(str(error), err=True)
+        return EXIT_NOT_RUNNING
+    click.echo(f"stopped, pid {pid}")
+    return 0
+
+
+@_with_config
+@daemon.command("status")
+@_SOCKET
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def status(config_path: str | None, socket: str | None, as_json: bool) -> int:
+    """Say how the daemon is; exit status 3 where none runs."""
+    path = _path(socket, config_path)
+    try:
+        answer = client.status(path)
+    except DaemonUnavailable as error:
+        click.echo(json.dumps({"type": "status", "running": False, "socket": path}) if as_json else str(error))
+        return EXIT_NOT_RUNNING
+    click.echo(json.dumps({**answer, "running": True}) if as_json else _in_words(answer))
+    return 0
+
+
+def _in_words(answer: dict[str, Any]) -> str:
+    up = format_duration(answer["uptimeMs"] // 1000 * 1_000_000_000)
+    return (
+        f"running, pid {answer['pid']}, version {answer['version']}, up {up}, on {answer['socket']}: "
+        f"{answer['commands']} commands, {answer['subscribers']} subscribers, "
+        f"{answer['framesReceived']} frames, {answer['connectionsRefused']} connections refused"
+    )
+
+
+def _path(socket: str | None, config_path: str | None) -> str:
+    flags = {} if socket is None else {"socket": socket}
+    return rendezvous.socket_path(os.environ, load_settings(flags, os.environ, config_path).settings.socket)
+
+
+def _daemon_settings(resolved: Resolved) -> life.DaemonSettings:
+    settings = resolved.settings
+    return life.DaemonSettings(
+        socket_path=rendezvous.socket_path(os.environ, settings.socket),
+        idle_timeout_ns=settings.daemon_idle_timeout_ns,
+        log_path=settings.daemon_log,
+        environment=settings.daemon_environment,
+    )
+
+
+def _telemetry(resolved: Resolved) -> "TelemetrySink":
+    """The telemetry behind the daemon. Imported here: OpenTelemetry takes half a second."""
+    from sidecar.telemetry.families import DEFAULT_FAMILIES
+    from sidecar.telemetry.pipeline import Telemetry
+    from sidecar.telemetry.settings import TelemetrySettings
+
+    settings = resolved.settings
+    # The default of ours must not win over OTEL_EXPORTER_OTLP_PROTOCOL; what the user set does.
+    protocol = None if resolved.origin["otlp_protocol"] == "default" else settings.otlp_protocol
+    sink: TelemetrySink = Telemetry(
+        TelemetrySettings(
+            otlp_endpoint=settings.otlp_endpoint,
+            otlp_protocol=cast("Protocol | None", protocol),
+            otlp_headers=settings.otlp_headers or None,
+            metric_export_interval_ns=settings.metric_export_interval_ns,
+            prometheus_port=settings.prometheus_port,
+            families=settings.families or DEFAULT_FAMILIES,
+            capture_command=settings.capture_command,
+            scope="daemon",
+        )
+    )
+    return sink
+
+
+def _leave() -> NoReturn:
+    # No thread of an exporter, no atexit handler may hold the exit: all that is owed was flushed.
+    os._exit(0)
