@@ -71,10 +71,11 @@ def read(path: str, *, required: bool) -> ConfigFile | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise UsageError(f"{printable(path)}: cannot read the configuration: {error.strerror}") from None
+    status = os.fstat(descriptor)
+    if not snapshot.is_trusted(status, os.getuid()):
+        os.close(descriptor)
+        raise UsageError(f"{printable(path)}: {_why_untrusted(status)}")
     with open(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not snapshot.is_trusted(status, os.getuid()):
-            raise UsageError(f"{printable(path)}: {_why_untrusted(status)}")
         raw = stream.read(MAX_FILE_BYTES + 1)
     if len(raw) > MAX_FILE_BYTES:
         raise UsageError(f"{printable(path)}: larger than {MAX_FILE_BYTES} bytes")

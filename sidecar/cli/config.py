@@ -98,9 +98,9 @@ def _state_of(role: str, path: str) -> str:
 
 
 def _state_of_snapshot(path: str) -> str:
-    if stored_values(os.environ):
-        return "valid"
-    return "not valid (written by the next run)" if os.path.exists(path) else "absent"
+    if not os.path.exists(path):
+        return "absent"
+    return "not valid now" if stored_values(os.environ) is None else "valid"
 
 
 def _json_flag() -> click.Option:

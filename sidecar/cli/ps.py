@@ -87,7 +87,7 @@ def _print_table(commands: Sequence["Record"]) -> None:
     on_terminal = sys.stdout.isatty()
     # Into a pipe nothing is cut off; on a terminal the ids, which are the last and the longest, give way.
     console = Console(file=sys.stdout, highlight=False, width=None if on_terminal else WIDE_COLUMNS)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
     rows = [cells(command) for command in commands]
     used = [index for index in range(len(COLUMNS)) if index < 4 or any(row[index] != "-" for row in rows)]
     for index in used:
