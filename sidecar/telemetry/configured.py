@@ -1,0 +1,30 @@
+"""From the resolved configuration to what the telemetry is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from sidecar.telemetry.families import DEFAULT_FAMILIES
+from sidecar.telemetry.settings import Protocol, TelemetrySettings
+
+if TYPE_CHECKING:
+    from sidecar.config import Resolved
+
+
+def telemetry_settings(resolved: Resolved, scope: Literal["daemon", "inline"]) -> TelemetrySettings:
+    """The telemetry's part of the configuration, for a daemon or for one supervisor's own process."""
+    settings = resolved.settings
+    # Our default must not win over OTEL_EXPORTER_OTLP_PROTOCOL; what the user set does.
+    chosen = resolved.origin["otlp_protocol"] != "default"
+    protocol: Protocol = "grpc" if settings.otlp_protocol == "grpc" else "http/protobuf"
+    return TelemetrySettings(
+        otlp_endpoint=settings.otlp_endpoint,
+        otlp_protocol=protocol if chosen else None,
+        otlp_headers=settings.otlp_headers or None,
+        metric_export_interval_ns=settings.metric_export_interval_ns,
+        # One port cannot be had by every command's own process.
+        prometheus_port=settings.prometheus_port if scope == "daemon" else 0,
+        families=settings.families or DEFAULT_FAMILIES,
+        capture_command=settings.capture_command,
+        scope=scope,
+    )

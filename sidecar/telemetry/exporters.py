@@ -1,0 +1,82 @@
+"""OTLP exporters for a target, over HTTP or gRPC. Either library is loaded only when it is asked for.
+
+To be called within `environment.sdk_environ`: certificates, headers and compression are read by the SDK.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.sdk._logs.export import LogRecordExporter
+    from opentelemetry.sdk.metrics.export import MetricExporter
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+    from sidecar.telemetry.settings import TelemetrySettings
+    from sidecar.telemetry.targets import Target
+
+# A proxy variable captures even 127.0.0.1 with gRPC; a Collector on this host is never behind one.
+_NO_PROXY = (("grpc.enable_http_proxy", 0),)
+
+
+class Closing:
+    """The word that the end has come, shared by exporters: from then on there is no time for second tries."""
+
+    def __init__(self) -> None:
+        self.deadline_s: float | None = None
+        """On the monotonic clock; None while there is no hurry."""
+
+
+def span_exporter(target: Target, settings: TelemetrySettings, meters: MeterProvider, closing: Closing) -> SpanExporter:
+    if target.protocol == "grpc":
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGrpc
+
+        return OverGrpc(meter_provider=meters, **_grpc(target, settings))
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as OverHttp
+
+    return OverHttp(meter_provider=meters, **_http(target, settings, closing))
+
+
+def metric_exporter(
+    target: Target, settings: TelemetrySettings, meters: MeterProvider, closing: Closing
+) -> MetricExporter:
+    if target.protocol == "grpc":
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as OverGrpc
+
+        return OverGrpc(meter_provider=meters, **_grpc(target, settings))
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as OverHttp
+
+    return OverHttp(meter_provider=meters, **_http(target, settings, closing))
+
+
+def log_exporter(
+    target: Target, settings: TelemetrySettings, meters: MeterProvider, closing: Closing
+) -> LogRecordExporter:
+    if target.protocol == "grpc":
+        from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as OverGrpc
+
+        return OverGrpc(meter_provider=meters, **_grpc(target, settings))
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as OverHttp
+
+    return OverHttp(meter_provider=meters, **_http(target, settings, closing))
+
+
+def _grpc(target: Target, settings: TelemetrySettings) -> dict[str, Any]:
+    options: dict[str, Any] = {"endpoint": target.endpoint, "timeout": target.timeout_s}
+    if settings.otlp_headers:
+        # Metadata keys of HTTP/2 are lower case; gRPC refuses others.
+        options["headers"] = tuple((key.lower(), value) for key, value in settings.otlp_headers.items())
+    if target.loopback:
+        options["channel_options"] = _NO_PROXY
+    return options
+
+
+def _http(target: Target, settings: TelemetrySettings, closing: Closing) -> dict[str, Any]:
+    from sidecar.telemetry.http_session import Session
+
+    options: dict[str, Any] = {"endpoint": target.endpoint, "timeout": target.timeout_s}
+    options["session"] = Session(closing, loopback=target.loopback)
+    if settings.otlp_headers:
+        options["headers"] = dict(settings.otlp_headers)
+    return options

@@ -1,0 +1,195 @@
+"""The metrics: counters that are told, gauges that look at the running commands when they are asked.
+
+All names, units and texts come from the registry. Every label is bounded: a program's name by the list of
+families, a verdict by the list of verdicts. Counters are born at 0, since `increase()` of a series that first
+appears with 1 is 0: the first lost command of a host would raise no alarm.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+
+from sidecar import __version__
+from sidecar.core.verdict_names import ALL, NO_VERDICT, label_of
+from sidecar.telemetry.conventions.metrics import METRICS
+from sidecar.telemetry.suspects import SHOWN, Suspect, suspects_among
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from opentelemetry.metrics import Counter, Histogram, MeterProvider
+    from opentelemetry.trace import SpanContext
+
+    from sidecar.core.command import Command
+    from sidecar.telemetry.families import Families
+
+    Look = Callable[[list[Command], int], Iterator[Observation]]
+
+STATES = ("running", "silent")
+DEFAULT_BUDGET_S = 60.0
+"""Silence that a command without a timeout is granted in `sidecar.silence.ratio`."""
+
+_NS_PER_S = 1_000_000_000
+_TRIES = 5
+
+
+class Metrics:
+    """The instruments on one meter provider.
+
+    `provider` lists the running commands; it may be called on any thread. Without one nothing runs.
+    `monotonic_ns` must be the clock that the commands' frames were received by.
+    """
+
+    def __init__(
+        self,
+        meters: MeterProvider,
+        families: Families,
+        monotonic_ns: Callable[[], int],
+        unix_ns: Callable[[], int],
+        *,
+        daemon: bool,
+    ) -> None:
+        self.provider: Callable[[], Iterable[Command]] = tuple
+        self._meter = meters.get_meter("sidecar", __version__)
+        self._families = families
+        self._monotonic_ns = monotonic_ns
+        self._unix_ns = unix_ns
+        self._loop_unix_ns = unix_ns()
+        self._families_seen: set[str] = set()
+        self._daemon = daemon
+        self._started = self._counter("sidecar.commands.started")
+        self._lost = self._counter("sidecar.commands.lost")
+        self._heartbeats = self._counter("sidecar.heartbeats")
+        self._verdicts = self._counter("sidecar.verdicts")
+        self._duration = self._histogram("sidecar.command.duration")
+        self._silence = self._histogram("sidecar.command.silence.duration")
+        self._observe("sidecar.commands.active", self._active)
+        self._observe("sidecar.output.age", self._output_age)
+        self._observe("sidecar.output.oldest.timestamp", self._oldest_output)
+        self._observe("sidecar.silence.ratio", self._silence_ratio)
+        self._observe("sidecar.suspect.hidden", self._suspects_hidden)
+        if daemon:
+            # An inline process lives for one command: it has no loop, and zeros of its own tell nobody anything.
+            self._observe("sidecar.daemon.loop.timestamp", self._loop)
+            self._bear_at_zero()
+
+    def started(self, command: Command) -> None:
+        family = self._families.of(command.identity["program"])
+        self._meet(family)
+        self._started.add(1, {"family": family})
+
+    def heartbeat(self, command: Command) -> None:
+        self._heartbeats.add(1, {"verdict": label_of(command.verdict)})
+
+    def verdict(self, command: Command) -> None:
+        family = self._families.of(command.identity["program"])
+        self._meet(family)
+        self._verdicts.add(1, {"family": family, "verdict": label_of(command.verdict)})
+
+    def settled(self, command: Command, span: SpanContext) -> None:
+        """`span` becomes the exemplar of the histograms, when it is sampled."""
+        settled = command.settled or {}
+        family = self._families.of(command.identity["program"])
+        context = set_span_in_context(NonRecordingSpan(span))
+        self._duration.record(settled["elapsedMs"] / 1000, {"outcome": settled["reason"]}, context)
+        if settled["reason"] != "spawn_failed":
+            self._silence.record(settled["longestSilenceMs"] / 1000, {"family": family}, context)
+        if settled["reason"] == "lost":
+            self._lost.add(1, {"family": family})
+
+    def loop_alive(self) -> None:
+        self._loop_unix_ns = self._unix_ns()
+
+    def worst_suspects(self) -> tuple[list[Suspect], int]:
+        """The suspects to show, and the wall time in ns."""
+        suspects = suspects_among(self._running(), self._families, self._monotonic_ns())
+        return suspects[:SHOWN], self._unix_ns()
+
+    def _bear_at_zero(self) -> None:
+        for family in self._families.all:
+            self._started.add(0, {"family": family})
+            self._lost.add(0, {"family": family})
+        for verdict in (*ALL, NO_VERDICT):
+            self._heartbeats.add(0, {"verdict": verdict})
+
+    def _meet(self, family: str) -> None:
+        # Not for every family at the start: that is two thousand series of which a host needs a hundred. A first
+        # verdict comes a silent interval after the first command, so the zeros are exported before it.
+        if self._daemon and family not in self._families_seen:
+            self._families_seen.add(family)
+            for verdict in ALL:
+                self._verdicts.add(0, {"family": family, "verdict": verdict})
+
+    def _running(self) -> list[Command]:
+        for _ in range(_TRIES):
+            try:
+                return [command for command in self.provider() if command.settled is None]
+            except RuntimeError:
+                # The dict behind it changed size meanwhile: it belongs to another thread.
+                continue
+        return []
+
+    def _active(self, commands: list[Command], now_ns: int) -> Iterator[Observation]:
+        counts = {(family, state): 0 for family in self._families.all for state in STATES}
+        for command in commands:
+            counts[self._families.of(command.identity["program"]), STATES[command.silent]] += 1
+        for (family, state), count in counts.items():
+            yield Observation(count, {"family": family, "state": state})
+
+    def _output_age(self, commands: list[Command], now_ns: int) -> Iterator[Observation]:
+        yield Observation(_worst_age_s(commands, now_ns))
+
+    def _oldest_output(self, commands: list[Command], now_ns: int) -> Iterator[Observation]:
+        # Now when nothing runs, so that `time() - x` is about 0 then, and grows only if this process dies.
+        yield Observation(self._unix_ns() / _NS_PER_S - _worst_age_s(commands, now_ns))
+
+    def _silence_ratio(self, commands: list[Command], now_ns: int) -> Iterator[Observation]:
+        yield Observation(
+            max((command.output_age_ms(now_ns) / 1000 / _budget_s(command) for command in commands), default=0.0)
+        )
+
+    def _suspects_hidden(self, commands: list[Command], now_ns: int) -> Iterator[Observation]:
+        yield Observation(max(0, len(suspects_among(commands, self._families, now_ns)) - SHOWN))
+
+    def _loop(self, commands: list[Command], now_ns: int) -> Iterator[Observation]:
+        yield Observation(self._loop_unix_ns / _NS_PER_S)
+
+    def _counter(self, name: str) -> Counter:
+        known = METRICS[name]
+        return self._meter.create_counter(name, known.unit, known.brief)
+
+    def _histogram(self, name: str) -> Histogram:
+        known = METRICS[name]
+        return self._meter.create_histogram(
+            name, known.unit, known.brief, explicit_bucket_boundaries_advisory=known.bounds
+        )
+
+    def _observe(self, name: str, look: Look) -> None:
+        known = METRICS[name]
+
+        def callback(options: CallbackOptions) -> Iterable[Observation]:
+            return look(self._running(), self._monotonic_ns())
+
+        create = (
+            self._meter.create_observable_up_down_counter
+            if known.instrument == "observable up-down counter"
+            else self._meter.create_observable_gauge
+        )
+        create(name, [callback], known.unit, known.brief)
+
+
+def cardinality_limit(families: Families) -> int:
+    """The most label sets one of our instruments can have; the SDK's own limit of 2,000 is below it for long lists."""
+    return max(2000, len(families.all) * (len(ALL) + 1))
+
+
+def _worst_age_s(commands: list[Command], now_ns: int) -> float:
+    return max((command.output_age_ms(now_ns) / 1000 for command in commands), default=0.0)
+
+
+def _budget_s(command: Command) -> float:
+    timeout_ms = command.identity.get("timeoutMs")
+    return timeout_ms / 1000 if timeout_ms else DEFAULT_BUDGET_S

@@ -1,0 +1,255 @@
+"""The telemetry of one process: what happens to commands goes in, spans, log events and metrics go out.
+
+Every call is quick and none raises, so that an event loop can make them: what is to be sent is queued, and the
+SDK's threads send it. The providers are private; a host process's own OpenTelemetry is not touched. What goes
+wrong is counted and kept for `status()`, and nothing is printed.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from sidecar.core.verdict_names import MAY_BE_HUNG
+from sidecar.telemetry import describe, resource
+from sidecar.telemetry.conventions import attributes as a
+from sidecar.telemetry.conventions import signals as s
+from sidecar.telemetry.identity import Identity, identity_of
+from sidecar.telemetry.logs import Severity
+from sidecar.telemetry.outputs import Outputs
+from sidecar.telemetry.quiet import Problems, silence, unsilence
+from sidecar.telemetry.sentences import sentence
+from sidecar.telemetry.spans import SpanBuilder
+from sidecar.telemetry.targets import sdk_disabled
+from sidecar.telemetry.thinning import Thinning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from sidecar.core.command import Command
+    from sidecar.telemetry.metrics import Metrics
+    from sidecar.telemetry.settings import TelemetrySettings
+
+
+class _Live:
+    """What is remembered of a command between its events."""
+
+    __slots__ = ("identity", "thinning", "verdict")
+
+    def __init__(self, command: Command) -> None:
+        self.identity: Identity = identity_of(command)
+        self.thinning = Thinning(command.identity["heartbeatIntervalMs"])
+        # An earlier daemon has told of a replayed command's verdict.
+        self.verdict: str | None = command.verdict if command.identity.get("replay") else None
+
+
+class Telemetry:
+    """See the module. `monotonic_ns` must be the clock that the commands were fed with.
+
+    Satisfies `sidecar.daemon.sink.TelemetrySink`. Calls may come from any thread, but one at a time.
+    """
+
+    def __init__(
+        self,
+        settings: TelemetrySettings,
+        *,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        unix_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._capture_command = settings.capture_command
+        self._monotonic_ns = monotonic_ns
+        self._problems = Problems()
+        self._live: dict[str, _Live] = {}
+        self._outputs: Outputs | None = None
+        self._shut_down = False
+        self.disabled = sdk_disabled(settings.environ)
+        silence(self._problems)
+        if self.disabled:
+            return
+        built = resource.build(settings)
+        self._builder = SpanBuilder(built, capture_command=settings.capture_command)
+        self._outputs = Outputs(settings, built, self._problems, monotonic_ns, unix_ns)
+
+    def command_started(self, command: Command) -> None:
+        """A command began. One that an earlier daemon has told of already is only taken note of."""
+        self._guarded(self._on_started, command)
+
+    def heartbeat(self, command: Command, frame: dict[str, Any]) -> None:
+        """`frame` is the shell_progress frame, which `command` has taken in already."""
+        self._guarded(self._on_heartbeat, command, frame)
+
+    def verdict_changed(self, command: Command, frame: dict[str, Any]) -> None:
+        """`frame` is the verdict frame, which `command` has taken in already."""
+        self._guarded(self._on_verdict, command, frame)
+
+    def command_settled(self, command: Command) -> None:
+        """The end of a command, whatever it was: also `lost` and `spawn_failed`."""
+        self._guarded(self._on_settled, command)
+
+    def observe(self, provider: Callable[[], Iterable[Command]]) -> None:
+        """`provider` lists the running commands whenever gauges are read, on the reader's thread."""
+        if self._metrics is not None:
+            self._metrics.provider = provider
+
+    def loop_alive(self) -> None:
+        """The caller's loop has turned; to be called every second or so."""
+        if self._metrics is not None:
+            self._metrics.loop_alive()
+
+    def shutdown(self, budget_s: float) -> None:
+        """Send what is queued, and return within `budget_s` whatever the exporters do."""
+        if self._shut_down:
+            return
+        self._shut_down = True
+        if self._outputs is not None:
+            self._outputs.shutdown(budget_s)
+        unsilence(self._problems)
+
+    def status(self) -> dict[str, Any]:
+        """What is sent where, and what went wrong lately. JSON-ready; holds no secret."""
+        outputs = self._outputs
+        return {
+            "disabled": self.disabled,
+            "signals": {
+                signal: {"protocol": target.protocol, "endpoint": target.shown}
+                for signal, target in (outputs.targets if outputs else {}).items()
+            },
+            "prometheus": outputs.prometheus.url if outputs and outputs.prometheus else None,
+            "problems": self._problems.recent,
+            "problem_count": self._problems.count,
+        }
+
+    @property
+    def _spans(self) -> BatchSpanProcessor | None:
+        return self._outputs.spans if self._outputs else None
+
+    @property
+    def _metrics(self) -> Metrics | None:
+        return self._outputs.metrics if self._outputs else None
+
+    def _on_started(self, command: Command) -> None:
+        live = self._remember(command)
+        if command.identity.get("replay"):
+            return
+        if self._metrics is not None:
+            self._metrics.started(command)
+        if self._spans is not None and live.identity.sampled:
+            self._spans.on_end(self._builder.started(command, live.identity))
+        how = describe.how(command, capture_command=self._capture_command)
+        self._log(s.STARTED, command, live, 0, Severity.INFO, how)
+
+    def _on_heartbeat(self, command: Command, frame: dict[str, Any]) -> None:
+        if frame.get("replay"):
+            return
+        live = self._remember(command)
+        payload = frame["shellProgress"]
+        elapsed_ms, age_ms = payload["elapsedMs"], payload.get("lastOutputAgeMs")
+        if self._metrics is not None:
+            self._metrics.heartbeat(command)
+        changed = self._note_verdict(command, live, frame["seq"], elapsed_ms, age_ms)
+        attributes = {
+            a.HEARTBEAT_COUNT: command.heartbeat_count,
+            a.SEQ: frame["seq"],
+            **describe.moment(command, elapsed_ms, age_ms),
+        }
+        self._log(s.HEARTBEAT, command, live, elapsed_ms, _severity(command), attributes)
+        self._live_span(command, live, frame["seq"], elapsed_ms, age_ms, s.HEARTBEAT, change=changed)
+
+    def _on_verdict(self, command: Command, frame: dict[str, Any]) -> None:
+        if frame.get("replay"):
+            return
+        live = self._remember(command)
+        elapsed_ms = frame["elapsedMs"]
+        # The frame does not say how old the output is; our own clock does, near enough.
+        age_ms = command.output_age_ms(self._monotonic_ns()) if command.has_output else None
+        if self._note_verdict(command, live, frame["seq"], elapsed_ms, age_ms):
+            self._live_span(command, live, frame["seq"], elapsed_ms, age_ms, s.VERDICT_EVENT, change=True)
+
+    def _on_settled(self, command: Command) -> None:
+        live = self._remember(command)
+        del self._live[command.id]
+        settled = describe.settled_frame(command)
+        if settled.get("replay"):
+            return
+        if self._metrics is not None:
+            self._metrics.settled(command, live.identity.span)
+        if self._spans is not None and live.identity.sampled:
+            self._spans.on_end(self._builder.command(command, live.identity))
+        lost = settled["reason"] == "lost"
+        elapsed_ms = settled["elapsedMs"]
+        attributes = {a.ELAPSED_MS: elapsed_ms, **describe.end(command)}
+        timeout_ms = command.identity.get("timeoutMs")
+        if timeout_ms is not None:
+            attributes[a.TIMEOUT_MS] = timeout_ms
+        severity = Severity.ERROR if lost else Severity.INFO
+        self._log(s.LOST if lost else s.SETTLED, command, live, elapsed_ms, severity, attributes)
+
+    def _note_verdict(self, command: Command, live: _Live, seq: int, elapsed_ms: int, age_ms: int | None) -> bool:
+        """Tell of a change of verdict, once. Whether there was one."""
+        if command.verdict is None or command.verdict == live.verdict:
+            return False
+        previous, live.verdict = live.verdict, command.verdict
+        if self._metrics is not None:
+            self._metrics.verdict(command)
+        attributes = {a.SEQ: seq, **describe.moment(command, elapsed_ms, age_ms)}
+        if previous is not None:
+            attributes[a.VERDICT_PREVIOUS] = previous
+        self._log(s.VERDICT_EVENT, command, live, elapsed_ms, _severity(command), attributes)
+        return True
+
+    def _live_span(
+        self,
+        command: Command,
+        live: _Live,
+        seq: int,
+        elapsed_ms: int,
+        age_ms: int | None,
+        event_name: str,
+        *,
+        change: bool,
+    ) -> None:
+        if self._spans is None or not live.identity.sampled:
+            return
+        if live.thinning.due(elapsed_ms, change=change):
+            span = self._builder.heartbeat(command, live.identity, seq, elapsed_ms, age_ms, event_name)
+            self._spans.on_end(span)
+
+    def _log(
+        self,
+        event_name: str,
+        command: Command,
+        live: _Live,
+        elapsed_ms: int,
+        severity: Severity,
+        attributes: describe.Attributes,
+    ) -> None:
+        logs = self._outputs.logs if self._outputs else None
+        if logs is not None:
+            logs.emit(
+                event_name,
+                live.identity.span,
+                live.identity.at_ns(elapsed_ms),
+                severity,
+                sentence(event_name, command, attributes),
+                {**describe.who(command), **attributes},
+            )
+
+    def _remember(self, command: Command) -> _Live:
+        live = self._live.get(command.id)
+        if live is None:
+            live = self._live[command.id] = _Live(command)
+        return live
+
+    def _guarded(self, call: Callable[..., None], *arguments: Any) -> None:
+        if self.disabled or self._shut_down:
+            return
+        try:
+            call(*arguments)
+        except Exception as error:  # noqa: BLE001 - telemetry may fail in every way; its caller never pays for it
+            self._problems.add(f"{call.__name__.strip('_')}: {error!r}"[:500])
+
+
+def _severity(command: Command) -> Severity:
+    return Severity.WARN if command.verdict in MAY_BE_HUNG else Severity.INFO

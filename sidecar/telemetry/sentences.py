@@ -1,0 +1,37 @@
+"""The body of a log event: one sentence for somebody who reads the log. Programs read the attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sidecar.telemetry.conventions import attributes as a
+from sidecar.telemetry.conventions import signals as s
+
+if TYPE_CHECKING:
+    from sidecar.core.command import Command
+    from sidecar.telemetry.describe import Attributes
+
+
+def sentence(event_name: str, command: Command, attributes: Attributes) -> str:
+    """What happened to the command, with `attributes` the event's own."""
+    program = command.identity["program"]
+    if event_name == s.STARTED:
+        return f"{program} started"
+    elapsed = _seconds(attributes[a.ELAPSED_MS])
+    if event_name == s.LOST:
+        return f"{program} was lost after {elapsed}: its supervisor is gone"
+    if event_name == s.SETTLED:
+        failure = attributes.get(a.ERROR_TYPE)
+        return f"{program} ended after {elapsed}: {attributes[a.SETTLE_REASON]}" + (
+            f" ({failure})" if failure is not None and failure != attributes[a.SETTLE_REASON] else ""
+        )
+    if event_name == s.VERDICT_EVENT:
+        return f"{program} is now {command.verdict} after {elapsed}"
+    age = attributes.get(a.LAST_OUTPUT_AGE_MS)
+    silence = "no output yet" if age is None else f"last output {_seconds(age)} ago"
+    verdict = "" if command.verdict is None else f", {command.verdict}"
+    return f"{program} still runs after {elapsed}, {silence}{verdict}"
+
+
+def _seconds(milliseconds: object) -> str:
+    return f"{float(str(milliseconds)) / 1000:.1f} s"

@@ -1,0 +1,103 @@
+"""`sidecar.suspect.output.age`: the worst few commands under a verdict that may be a hang, by trace and session.
+
+The one metric whose labels name a single command; hence the cap. It is put into each collection by the reader
+and is no SDK instrument, because those never forget: an asynchronous gauge of SDK 1.45 keeps every label set it
+has seen, and after 2,000 of them (its cardinality limit) puts all new ones into one overflow series. A daemon
+that runs for weeks gets there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics.export import (
+    Gauge,
+    Metric,
+    MetricReader,
+    MetricsData,
+    NumberDataPoint,
+    PeriodicExportingMetricReader,
+)
+
+from sidecar.core.verdict_names import MAY_BE_HUNG
+from sidecar.telemetry.conventions.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sidecar.core.command import Command
+    from sidecar.telemetry.families import Families
+
+SHOWN = 5
+
+_NAME = "sidecar.suspect.output.age"
+_NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """One suspect: its age in seconds, and its labels."""
+
+    age_s: float
+    labels: dict[str, str]
+
+
+def suspects_among(commands: Iterable[Command], families: Families, now_ns: int) -> list[Suspect]:
+    """All suspects, the worst first. `now_ns` is monotonic."""
+    found = [
+        Suspect(
+            command.output_age_ms(now_ns) / 1000,
+            {
+                "family": families.of(command.identity["program"]),
+                "verdict": command.verdict,
+                "trace_id": command.identity["traceId"],
+                "session": command.identity.get("sessionId", ""),
+            },
+        )
+        for command in commands
+        if command.verdict in MAY_BE_HUNG
+    ]
+    return sorted(found, key=lambda suspect: suspect.age_s, reverse=True)
+
+
+def with_suspects(data: MetricsData, suspects: Iterable[Suspect], now_unix_ns: int) -> MetricsData:
+    """`data` and the metric, in the scope of our own metrics; unchanged without a suspect or that scope."""
+    points = [NumberDataPoint(suspect.labels, 0, now_unix_ns, suspect.age_s) for suspect in suspects]
+    if not points:
+        return data
+    known = METRICS[_NAME]
+    metric = Metric(known.name, known.brief, known.unit, Gauge(points))
+    return MetricsData(
+        [
+            replace(
+                resource_metrics,
+                scope_metrics=[
+                    replace(scope, metrics=[*scope.metrics, metric]) if scope.scope.name == "sidecar" else scope
+                    for scope in resource_metrics.scope_metrics
+                ],
+            )
+            for resource_metrics in data.resource_metrics
+        ]
+    )
+
+
+class _SuspectsMixin(MetricReader):
+    """A reader that adds `suspects()` to what it received, before it passes that on."""
+
+    suspects: Callable[[], tuple[list[Suspect], int]] | None = None
+    """Returns the worst suspects and the wall time; set once the metrics exist."""
+
+    def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:
+        if self.suspects is not None:
+            metrics_data = with_suspects(metrics_data, *self.suspects())
+        super()._receive_metrics(metrics_data, timeout_millis, **kwargs)  # type: ignore[safe-super]  # a mixin
+
+
+class OtlpReader(_SuspectsMixin, PeriodicExportingMetricReader):
+    """The SDK's periodic reader, with suspects."""
+
+
+class PrometheusReader(_SuspectsMixin, PrometheusMetricReader):
+    """The SDK's Prometheus reader, with suspects."""

@@ -1,0 +1,132 @@
+"""Where each signal goes: the settings and the OTEL_* variables, put together. Pure; no SDK, no network.
+
+Source: https://opentelemetry.io/docs/specs/otel/protocol/exporter/ and
+https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sidecar.telemetry.settings import Protocol, TelemetrySettings
+
+Signal = Literal["traces", "metrics", "logs"]
+SIGNALS: tuple[Signal, ...] = ("traces", "metrics", "logs")
+
+_DEFAULT_TIMEOUT_MS = 10_000
+_GRPC_PORT = 4317
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One signal's way out. `endpoint` is the whole URL, its path included over HTTP."""
+
+    protocol: Protocol
+    endpoint: str
+    timeout_s: float
+    loopback: bool
+
+    @property
+    def shown(self) -> str:
+        """The endpoint without what may be a password in it."""
+        parts = urlsplit(self.endpoint)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def sdk_disabled(environ: Mapping[str, str]) -> bool:
+    """OTEL_SDK_DISABLED: only `true`, in any case, means yes."""
+    return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+
+
+def target_of(signal: Signal, settings: TelemetrySettings, problems: list[str]) -> Target | None:
+    """Where `signal` goes; None for nowhere. What was asked for and cannot be had is added to `problems`."""
+    environ = settings.environ
+    if sdk_disabled(environ) or not _wanted(signal, environ, problems):
+        return None
+    protocol = _protocol(signal, settings, problems)
+    endpoint = _endpoint(signal, settings, protocol)
+    return Target(protocol, endpoint, _timeout_s(signal, environ, problems), is_loopback(endpoint))
+
+
+def is_loopback(endpoint: str) -> bool:
+    """Whether an endpoint is this host by its name; nothing is resolved."""
+    host = urlsplit(endpoint).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _wanted(signal: Signal, environ: Mapping[str, str], problems: list[str]) -> bool:
+    name = f"OTEL_{signal.upper()}_EXPORTER"
+    asked = {item.strip() for item in environ.get(name, "").split(",")} - {""}
+    for other in sorted(asked - {"otlp", "none"}):
+        # `console` would write to the command's own stdout.
+        problems.append(f"{name}={other} is not supported; use otlp or none")
+    return not asked or "otlp" in asked
+
+
+def _protocol(signal: Signal, settings: TelemetrySettings, problems: list[str]) -> Protocol:
+    if settings.otlp_protocol is not None:
+        return settings.otlp_protocol
+    asked = _variable(signal, "PROTOCOL", settings.environ)
+    if asked == "grpc":
+        return "grpc"
+    if asked == "http/protobuf":
+        return "http/protobuf"
+    if asked:
+        problems.append(f"OTLP protocol {asked} is not supported; http/protobuf is used")
+    elif settings.otlp_endpoint and _port(settings.otlp_endpoint) == _GRPC_PORT:
+        return "grpc"
+    return "http/protobuf"
+
+
+def _endpoint(signal: Signal, settings: TelemetrySettings, protocol: Protocol) -> str:
+    own = settings.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "").strip()
+    if own and not settings.otlp_endpoint:
+        # A signal's own endpoint is taken as it is, path and all.
+        return _with_scheme(own)
+    base = settings.otlp_endpoint or settings.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
+    if protocol == "grpc":
+        return _with_scheme(base or f"http://localhost:{_GRPC_PORT}")
+    return f"{_with_scheme(base or 'http://localhost:4318').rstrip('/')}/v1/{signal}"
+
+
+def _with_scheme(endpoint: str) -> str:
+    # `127.0.0.1:4317` has no scheme; the SDK would then speak TLS to it.
+    if "://" in endpoint or endpoint.startswith("unix:"):
+        return endpoint
+    return f"http://{endpoint}"
+
+
+def _port(endpoint: str) -> int | None:
+    try:
+        return urlsplit(_with_scheme(endpoint)).port
+    except ValueError:
+        return None
+
+
+def _timeout_s(signal: Signal, environ: Mapping[str, str], problems: list[str]) -> float:
+    asked = _variable(signal, "TIMEOUT", environ)
+    if asked:
+        try:
+            timeout_ms = float(asked)
+        except ValueError:
+            timeout_ms = 0.0
+        if timeout_ms > 0:
+            return timeout_ms / 1000
+        problems.append(f"OTLP timeout {asked!r} is not a number of milliseconds; {_DEFAULT_TIMEOUT_MS} is used")
+    return _DEFAULT_TIMEOUT_MS / 1000
+
+
+def _variable(signal: Signal, name: str, environ: Mapping[str, str]) -> str:
+    own = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_{name}", "").strip()
+    return own or environ.get(f"OTEL_EXPORTER_OTLP_{name}", "").strip()
