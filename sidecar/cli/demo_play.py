@@ -3,6 +3,8 @@
 import os
 import queue
 import shlex
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from sidecar.cli.demo_screen import Screen
-from sidecar.cli.demo_stage import Running, Stage
+from sidecar.cli.demo_stage import Running, Stage, own_argv
 from sidecar.cli.demo_story import Fact, Part, Story
 from sidecar.core.duration import format_duration
 from sidecar.core.trace_context import format_traceparent
@@ -58,7 +60,7 @@ def perform(screen: Screen, scale: float) -> list[str]:
         on_log=lambda log: arrivals.put((log.received_at_ns, partial(story.log, log))),
         on_metric=points.put,
     )
-    with receiver, Stage() as stage:
+    with receiver, Stage(own_argv()) as stage:
         screen.note("Starting a private daemon, and an OTLP receiver in this process as its backend.")
         pid = stage.start_daemon(receiver.http_endpoint, round(_INTERVAL_S * scale * 1e9), _METRIC_INTERVAL_NS)
         with client.subscribe(stage.socket_path) as subscription:
@@ -73,9 +75,8 @@ def perform(screen: Screen, scale: float) -> list[str]:
             _Watch(story, screen, running, arrivals, points, started_ns).until_all_is_there(scale)
             subscription.close()
             relay.join()
-        talker = story.parts[0]
-        if running[talker.name].output() != _talk_output():
-            talker.faults.append("its output did not come through as it was written")
+        for part in story.parts:
+            _check_output(part, running[part.name].output())
     screen.end_table()
     missing = story.missing()
     if not missing:
@@ -109,6 +110,13 @@ def _scene(name: str, options: list[str], argv: list[str], exit_code: int, reaso
 
 def _talk_output() -> bytes:
     return b"".join(b"line %d\n" % number for number in range(1, _TALK_LINES + 1))
+
+
+def _check_output(part: Part, output: bytes) -> None:
+    """The talker's lines came through, and nobody wrote anything else: the sidecar itself least of all."""
+    if output != (_talk_output() if part.name == "talks" else b""):
+        last = output.decode(errors="replace").strip().rpartition("\n")[2]
+        part.faults.append(f"its output did not come through as it was written; it ends in {last!r:.200}")
 
 
 def _start(scene: Scene, stage: Stage) -> Running:
@@ -149,7 +157,7 @@ class _Watch:
         while self._story.running and self._now_s() < overtime_s:
             self._step()
         deadline_s = self._now_s() + _TAIL_TIMEOUT_S
-        while self._story.missing() and self._now_s() < deadline_s:
+        while self._story.missing() and self._story.exits_as_expected and self._now_s() < deadline_s:
             self._step()
 
     def _step(self) -> None:
@@ -195,7 +203,17 @@ class _Watch:
         return (time.monotonic_ns() - self._started_ns) / 1e9
 
 
+def _typed() -> str:
+    """What a user types to get this sidecar: its name where PATH leads here, else the script as it was called."""
+    called = sys.argv[0]
+    if os.path.basename(called) != "sidecar":
+        return "sidecar"
+    on_path = shutil.which("sidecar")
+    return "sidecar" if on_path and os.path.realpath(on_path) == os.path.realpath(called) else called
+
+
 def _sum_up(screen: Screen, story: Story) -> None:
+    sidecar = _typed()
     live = sum(part.live_spans for part in story.parts)
     in_time = sum(part.live_spans_in_time for part in story.parts)
     for line in (
@@ -205,9 +223,9 @@ def _sum_up(screen: Screen, story: Story) -> None:
         "while it lasts. The commands' own spans came at the end, as spans do.",
         "",
         "What to type next:",
-        "  sidecar run --timeout 2m -- CMD     wrap a command of your own (a daemon starts by itself)",
-        "  sidecar ps                          in another terminal: what runs, how old its output is",
-        "  sidecar watch                       the frames, as they happen",
+        f"  {sidecar} run --timeout 2m -- CMD    wrap a command of your own (a daemon starts by itself)",
+        f"  {sidecar} ps                         in another terminal: what runs, how old its output is",
+        f"  {sidecar} watch                      the frames, as they happen",
         "Telemetry goes to OTLP on localhost:4318, or where OTEL_EXPORTER_OTLP_ENDPOINT says.",
     ):
         screen.note(line)

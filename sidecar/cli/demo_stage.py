@@ -44,21 +44,21 @@ def stage_environment(
         and not name.lower().endswith("_proxy")
     }
     return kept | {
-        "SIDECAR_CONFIG": os.devnull,
         "SIDECAR_SOCKET": os.path.join(folder, "run", "sidecar.sock"),
         "SIDECAR_HEARTBEAT_INTERVAL": format_duration(interval_ns),
         "SIDECAR_METRIC_EXPORT_INTERVAL": format_duration(metric_interval_ns),
         "SIDECAR_OTLP_ENDPOINT": endpoint,
         "SIDECAR_OTLP_PROTOCOL": "http/protobuf",
         "SIDECAR_DAEMON_IDLE_TIMEOUT": _IDLE_TIMEOUT,
+        "SIDECAR_INLINE": "false",
         **{f"XDG_{name}": os.path.join(folder, name.lower()) for name in _XDG},
     }
 
 
-def installed_argv() -> list[str]:
-    """The sidecar as a user starts it: the script beside the interpreter, where it is installed, else the module."""
-    script = os.path.join(os.path.dirname(sys.executable), "sidecar")
-    return [script] if os.access(script, os.X_OK) else module_argv()
+def own_argv() -> list[str]:
+    """The sidecar as this process was started: by the installed script, else the module."""
+    script = os.path.abspath(sys.argv[0])
+    return [script] if os.path.basename(script) == "sidecar" and os.access(script, os.X_OK) else module_argv()
 
 
 def module_argv() -> list[str]:
@@ -68,9 +68,13 @@ def module_argv() -> list[str]:
 
 
 class Stage:
-    """A context manager: `start_daemon()`, then `start(...)` for each command; leaving it ends and removes all."""
+    """A context manager: `start_daemon()`, then `start(...)` for each command; leaving it ends and removes all.
 
-    def __init__(self) -> None:
+    `sidecar_argv` is how to start the sidecar for the commands.
+    """
+
+    def __init__(self, sidecar_argv: Sequence[str]) -> None:
+        self._sidecar_argv = list(sidecar_argv)
         self._children: list[subprocess.Popen[bytes]] = []
         self._daemon: subprocess.Popen[bytes] | None = None
         self._folder = ""
@@ -126,7 +130,7 @@ class Stage:
         output_path = os.path.join(self._folder, f"{name}.out")
         with open(output_path, "wb") as output:
             child = subprocess.Popen(  # noqa: S603 - our own script, and the demo's fixed commands
-                [*installed_argv(), "run", *options, "--", *command],
+                [*self._sidecar_argv, "run", *options, "--", *command],
                 env=self._environ | {"TRACEPARENT": traceparent},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

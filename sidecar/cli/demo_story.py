@@ -53,7 +53,8 @@ class Part:
         """What should have arrived and did not, or arrived otherwise; empty = all is well."""
         wrong = list(self.faults)
         if self.exit_code != self.expected_exit:
-            wrong.append(f"exit code {self.exit_code} instead of {self.expected_exit}")
+            # Everything else follows from it, and would only hide it.
+            return self._named([f"exit code {self.exit_code} instead of {self.expected_exit}", *wrong])
         if self.started_frames != 1:
             wrong.append(f"{self.started_frames} started frames instead of 1")
         if self.beat_frames != self.expected_beats:
@@ -71,6 +72,9 @@ class Part:
         elif self.command_span.attributes.get("shell.heartbeat_count") != self.expected_beats:
             count = self.command_span.attributes.get("shell.heartbeat_count")
             wrong.append(f"shell.heartbeat_count is {count} instead of {self.expected_beats}")
+        return self._named(wrong)
+
+    def _named(self, wrong: list[str]) -> list[str]:
         return [f"{self.name}: {what}" for what in wrong]
 
 
@@ -162,12 +166,18 @@ class Story:
         return any(part.exit_code is None for part in self.parts)
 
     @property
+    def exits_as_expected(self) -> bool:
+        return all(part.exit_code == part.expected_exit for part in self.parts)
+
+    @property
     def heartbeats(self) -> int:
         return sum(part.beat_frames for part in self.parts)
 
     def missing(self) -> list[str]:
         """All that should have arrived and did not, one line each."""
         lines = [line for part in self.parts for line in part.missing()]
+        if not self.exits_as_expected:
+            return lines
         expected = sum(part.expected_beats for part in self.parts)
         if self.metric_heartbeats != expected:
             lines.append(f"the metric sidecar.heartbeats is {self.metric_heartbeats} instead of {expected}")

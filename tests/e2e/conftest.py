@@ -1,6 +1,7 @@
 """The installed program against a real OTLP receiver, each test with a daemon and folders of its own."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -16,10 +17,13 @@ SECOND_NS = 1_000_000_000
 
 @pytest.fixture(scope="session", autouse=True)
 def installed() -> str:
-    """The `sidecar` script beside the interpreter."""
+    """The `sidecar` script beside the interpreter, which starts."""
     script = os.path.join(os.path.dirname(sys.executable), "sidecar")
     if not os.access(script, os.X_OK):
         pytest.skip(f"{script} does not exist: install the package, `pip install -e '.[dev]'`")
+    version = subprocess.run([script, "--version"], capture_output=True, text=True, check=False)
+    if version.returncode != 0:
+        pytest.skip(f"{script} does not start: {version.stderr.strip()[-200:]}")
     return script
 
 
@@ -30,10 +34,10 @@ def receiver() -> Iterator[OtlpReceiver]:
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage(installed: str) -> Iterator[Stage]:
     """Folders and an environment; the daemon is the test's to start. Another that came to be on its socket is
     stopped."""
-    with Stage() as stage:
+    with Stage([installed]) as stage:
         yield stage
         try:
             list(client.request(stage.socket_path, "stop"))
