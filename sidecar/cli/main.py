@@ -6,7 +6,7 @@ To add a verb: a module in this folder with a click command, and a line in VERBS
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -22,9 +22,11 @@ from sidecar.cli.errors import (
 from sidecar.core.errors import SidecarError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sidecar.supervisor.options import RunOptions
+
+T = TypeVar("T")
 
 # verb: (module:attribute, what it does). In the order of the help.
 VERBS = {
@@ -72,15 +74,35 @@ def main(argv: "Sequence[str]") -> int:
 
     `run` is not for here: `sidecar.launch` gives its words to `resolve_run`, and starts the command itself.
     """
+    result = _guarded(lambda: _invoke(argv))
+    if result is None or isinstance(result, int):
+        return result or 0
+    complain("`sidecar run` starts in sidecar.launch; this is only its parser")
+    return EXIT_USAGE
+
+
+def resolve_run_or_exit_code(argv: "Sequence[str]") -> "RunOptions | int":
+    """The words after `sidecar run` -> options; an exit status once help or a complaint was printed. Never raises."""
+    return _guarded(lambda: resolve_run(argv))
+
+
+def _invoke(argv: "Sequence[str]") -> object:
+    with root.make_context("sidecar", list(argv)) as context:
+        return root.invoke(context)
+
+
+def _guarded(work: "Callable[[], T]") -> "T | int":
+    """What `work` returns, or the exit status after whatever it raised was said in one line."""
     try:
-        with root.make_context("sidecar", list(argv)) as context:
-            result = root.invoke(context)
+        result = work()
         sys.stdout.flush()
-    except click.exceptions.Exit as end:
-        return end.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return EXIT_USAGE
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
     except click.ClickException as error:
         complain(usage_text(error))
         return EXIT_USAGE
@@ -92,10 +114,7 @@ def main(argv: "Sequence[str]") -> int:
     except BrokenPipeError:
         drop_stdout()
         return EXIT_BROKEN_PIPE
-    if result is None or isinstance(result, int):
-        return result or 0
-    complain("`sidecar run` starts in sidecar.launch; this is only its parser")
-    return EXIT_USAGE
+    return result
 
 
 def resolve_run(argv: "Sequence[str]") -> "RunOptions":

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 WIDE_COLUMNS = 1000
 COLUMNS = ("PROGRAM", "PID", "RUNS", "SILENT", "TIMEOUT", "VERDICT", "TOOL CALL", "SESSION")
+ALWAYS_SHOWN = 4
+NUMBERS = (1, 2, 3, 4)
+TOOL_CALL, SESSION = 6, 7
+MAX_PROGRAM_WIDTH = 16
+GAP = 2
 
 
 @click.command("ps", short_help="List what runs now: for how long, and how old its output is.")
@@ -84,22 +89,32 @@ def _print_table(commands: Sequence["Record"]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    on_terminal = sys.stdout.isatty()
     # Into a pipe nothing is cut off; on a terminal the ids, which are the last and the longest, give way.
-    console = Console(file=sys.stdout, highlight=False, width=None if on_terminal else WIDE_COLUMNS)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
     rows = [cells(command) for command in commands]
-    used = [index for index in range(len(COLUMNS)) if index < 4 or any(row[index] != "-" for row in rows)]
-    for index in used:
-        fixed = index in (1, 2, 3, 4)
-        table.add_column(
-            COLUMNS[index],
-            justify="right" if fixed else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=max(len(COLUMNS[index]), *(len(row[index]) for row in rows)) if fixed else None,
-        )
+    widths = column_widths(rows, console.width)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
+    for index, width in widths.items():
+        justify: Literal["left", "right"] = "right" if index in NUMBERS else "left"
+        table.add_column(COLUMNS[index], justify=justify, no_wrap=True, overflow="ellipsis", width=width)
     for command, row in zip(commands, rows, strict=True):
-        style = "yellow" if command.get("silent") else ""
-        table.add_row(*(Text(row[index]) for index in used), style=style)
+        table.add_row(*(Text(row[index]) for index in widths), style="yellow" if command.get("silent") else "")
     console.print(table)
+
+
+def column_widths(rows: Sequence[tuple[str, ...]], room: int) -> dict[int, int]:
+    """Index -> width of the columns to show: not those that say nothing, and the ids share what room is left."""
+    widths = {
+        index: max(len(name), *(len(row[index]) for row in rows))
+        for index, name in enumerate(COLUMNS)
+        if index < ALWAYS_SHOWN or any(row[index] != "-" for row in rows)
+    }
+    if room < WIDE_COLUMNS:
+        widths[0] = min(widths[0], MAX_PROGRAM_WIDTH)
+    ids = [index for index in (TOOL_CALL, SESSION) if index in widths]
+    left = room - sum(width + GAP for index, width in widths.items() if index not in ids) - GAP * len(ids)
+    for place, index in enumerate(ids):
+        share = left // (len(ids) - place)
+        widths[index] = min(widths[index], max(share, len(COLUMNS[index])))
+        left -= widths[index]
+    return widths

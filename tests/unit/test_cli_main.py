@@ -104,6 +104,14 @@ def test_run_only_resolves(capsys):
     assert "sidecar.launch" in capsys.readouterr().err
 
 
+def test_run_resolved_or_an_exit_status(capsys):
+    assert cli.resolve_run_or_exit_code(["--timeout", "x", "true"]) == 125
+    assert capsys.readouterr().err.startswith('sidecar: --timeout: "x" is not allowed')
+    assert cli.resolve_run_or_exit_code(["--help"]) == 0
+    assert "Usage: sidecar run" in capsys.readouterr().out
+    assert cli.resolve_run_or_exit_code(["true"]) == cli.resolve_run(["true"])
+
+
 def test_run_without_a_command():
     for argv in ([], ["--"], ["--timeout", "5s"]):
         with pytest.raises(UsageError, match="no command to run"):
