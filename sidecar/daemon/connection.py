@@ -47,6 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         self.subscriber: Subscriber | None = None
         self.is_producer = False
         self.closing = False
+        self.is_cut_by_us = False
         self._server = server
         self._limits = limits
         self._loop = asyncio.get_running_loop()

@@ -18,6 +18,7 @@ import asyncio
 import errno
 import logging
 import os
+import select
 import socket
 import sys
 import time
@@ -165,7 +166,7 @@ class Server:
         command_id = connection.command_id
         if command_id is not None and self._owners.get(command_id) is connection:
             del self._owners[command_id]
-            if command_id in self.registry.running and not self.stopping:
+            if command_id in self.registry.running and not connection.is_cut_by_us:
                 self._graces[command_id] = self._loop.call_later(self.limits.grace_s, self._lose, command_id)
         self._note_idleness()
 
@@ -299,11 +300,12 @@ class Server:
             self._shut_for_reading(connection)
         while self._speaking() and self._loop.time() < deadline_s:
             await asyncio.sleep(_DRAIN_STEP_S)
-        for command_id in tuple(self._graces):
-            self._graces[command_id].cancel()
+        for command_id, grace in tuple(self._graces.items()):
+            grace.cancel()
             self._lose(command_id)
         # Only now: subscribers were to be told what came of the above.
         for connection in tuple(self._connections):
+            connection.is_cut_by_us = True
             connection.close()
         while self._connections and self._loop.time() < deadline_s:
             await asyncio.sleep(_DRAIN_STEP_S)
@@ -316,7 +318,19 @@ class Server:
 
     @staticmethod
     def _shut_for_reading(connection: Connection) -> None:
+        sock = connection.transport.get_extra_info("socket")
         try:
-            connection.transport.get_extra_info("socket").shutdown(socket.SHUT_RD)
+            # After the shutdown each of them reads as at its end: now is the time to tell who really is gone.
+            connection.is_cut_by_us = not _has_hung_up(sock.fileno())
+            sock.shutdown(socket.SHUT_RD)
         except OSError:
             connection.transport.abort()
+
+
+def _has_hung_up(descriptor: int) -> bool:
+    """Whether the peer has closed its end, whatever is still to be read."""
+    if sys.platform != "linux":
+        return False
+    poller = select.poll()
+    poller.register(descriptor, select.POLLRDHUP)
+    return bool(poller.poll(0))
