@@ -8,10 +8,10 @@ for hours never holds more than the fast path needs.
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from sidecar.core.errors import SidecarError
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from typing import NoReturn
 
@@ -46,19 +46,22 @@ def main_sh() -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    options = _options(arguments)
+    return options if isinstance(options, int) else _supervise(options)
+
+
+def _options(arguments: list[str]) -> "RunOptions | int":
     if arguments[:1] == [_RESOLVED] and len(arguments) > 2:
         from sidecar.supervisor.handover import from_text
 
-        _supervise(from_text(arguments[1], arguments[2:]))
+        return from_text(arguments[1], arguments[2:])
     from sidecar.supervisor.options import parse_run
 
     options = parse_run(arguments, os.environ)
-    if options is None:
-        return _resolve_and_start_again(arguments)
-    _supervise(options)
+    return _resolve_and_start_again(arguments) if options is None else options
 
 
-def _resolve_and_start_again(arguments: list[str]) -> int:
+def _resolve_and_start_again(arguments: list[str]) -> "RunOptions | int":
     _find_packages()
     from sidecar.cli.main import resolve_run_or_exit_code
 
@@ -72,7 +75,7 @@ def _resolve_and_start_again(arguments: list[str]) -> int:
     try:
         os.execv(sys.executable, argv)
     except OSError:
-        _supervise(options)  # heavier than need be, and right all the same
+        return options  # heavier than need be, and right all the same
 
 
 def _supervise(options: "RunOptions") -> "NoReturn":

@@ -26,5 +26,5 @@ class LifecycleError(SidecarError):
     """An event that a command's state does not allow; the state is left as it was."""
 
 
-class DaemonUnavailable(SidecarError):
+class DaemonUnavailable(SidecarError):  # noqa: N818 - a state of the world, as in BlockingIO: the name says it
     """No daemon answers on the socket."""

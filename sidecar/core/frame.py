@@ -23,11 +23,10 @@ and by type (all times in milliseconds; `?` = may be absent):
                       With reason spawn_failed no command_started was sent, so this frame then carries the
                       identity keys of command_started as well, but no pid.
 
-The builder is hand-made from `_json`'s string encoder, because importing `json` (which imports `re`) costs
-more than the whole spawn; only the parser imports it.
+The builder is hand-made, because importing `json` (which imports `re`) costs more than the whole spawn; only
+the parser imports it.
 """
 
-from _json import encode_basestring_ascii as _quote
 
 from sidecar.core.errors import FrameError
 
@@ -221,6 +220,14 @@ def _is_text(value: object) -> bool:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _quote(text: str) -> str:
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    from _json import encode_basestring_ascii
+
+    return encode_basestring_ascii(text)
 
 
 def _encode_value(value: object) -> str:

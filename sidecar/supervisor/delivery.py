@@ -1,12 +1,12 @@
 """Where a command's frames go: to the daemon, or inline where that was asked for or no daemon can be had."""
 
 import time
-from typing import TYPE_CHECKING
 
 from sidecar.core import frame as wire
 from sidecar.core.curation import Curated
 from sidecar.supervisor.notes import Notes
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from sidecar.supervisor.link import Link
     from sidecar.supervisor.options import RunOptions
@@ -75,7 +75,6 @@ class Delivery:
 
     def _make_link(self) -> None:
         from sidecar import rendezvous
-        from sidecar.supervisor.activate import ensure_listening
         from sidecar.supervisor.link import Link
 
         try:
@@ -85,6 +84,8 @@ class Delivery:
         names = self._options.daemon_environment
 
         def start() -> None:
+            from sidecar.supervisor.activate import ensure_listening
+
             ensure_listening(path, self._environ, names, time.time())
 
         self.link = Link(path, start, self._notes)

@@ -18,14 +18,14 @@ try:
     from _ctypes import dlopen as _dlopen
     from _ctypes import dlsym as _dlsym
 
-    _handle = _dlopen(None, 0)
+    _handle = _dlopen(None, 0)  # type: ignore[arg-type]  # the stub forgets None: the program itself
 except (ImportError, OSError):
-    _handle = None
+    _handle = 0
 
 
 def _libc(name: str, *args: int | bytes) -> int:
     """The C function's int result; -1 also where it cannot be called at all."""
-    if _handle is None or not _LINUX:
+    if not _handle or not _LINUX:
         return -1
     try:
         return int(_call(_dlsym(_handle, name), args))

@@ -18,7 +18,8 @@ class Notes:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{stamp} supervisor[{os.getpid()}]: {text}\n".encode("utf-8", "surrogateescape")
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+            descriptor = os.open(self._path, flags, 0o600)
         except (OSError, ValueError):
             return
         try:

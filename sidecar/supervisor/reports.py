@@ -1,10 +1,10 @@
 """One command's frames: its identity, its numbers, in sequence. Builds them; sending is the link's business."""
 
 import os
-from typing import TYPE_CHECKING
 
 from sidecar.core import frame as wire
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from sidecar.core.output import OutputStats
     from sidecar.core.trace_context import TraceContext

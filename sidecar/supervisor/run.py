@@ -5,18 +5,14 @@ Everything up to `spawn` is standard library only and counted: a test asserts wh
 
 import os
 import time
-from typing import TYPE_CHECKING
 
-from sidecar.core.output import OutputStats
 from sidecar.core.trace_context import TraceContext, begin_span
-from sidecar.supervisor.child import Child
-from sidecar.supervisor.leave import TIMEOUT_EXIT_CODE, leave, leave_drainer
-from sidecar.supervisor.relay import Channel
+from sidecar.supervisor import libc
 from sidecar.supervisor.signals import SignalSource
-from sidecar.supervisor.sink import Sink
 from sidecar.supervisor.spawn import SpawnError, spawn
 from sidecar.supervisor.streams import Streams, plan_streams, plug_standard_descriptors
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
@@ -45,34 +41,37 @@ def run(options: "RunOptions", inline_factory: "InlineFactory") -> None:
     plug_standard_descriptors()
     environ = _agent_environment()
     context = begin_span(environ.get("TRACEPARENT"), environ.get("TRACESTATE"), os.urandom(24))
-    from sidecar.supervisor import libc
-
     libc.set_subreaper(True)
     terminal = _make_terminal(streams)
     sources, descriptors, ours = _connect(streams, terminal)
     started_ns, unix_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
     try:
-        pid = spawn(
+        spawning = spawn(
             options.argv,
             _command_environment(environ, context),
             descriptors,
             signals,
             None if terminal is None else terminal.slave,
         )
+        for descriptor in ours:
+            os.close(descriptor)
+        # While the child goes on to its exec, load what we need beside it.
+        from sidecar.core.output import OutputStats
+        from sidecar.supervisor.child import Child
+        from sidecar.supervisor.delivery import Delivery
+        from sidecar.supervisor.leave import TIMEOUT_EXIT_CODE, leave, leave_drainer
+        from sidecar.supervisor.loop import Loop
+        from sidecar.supervisor.relay import Channel
+        from sidecar.supervisor.reports import Reports
+        from sidecar.supervisor.sink import Sink
+
+        spawning.confirm()
     except SpawnError as error:
         _spawn_failed(error, options, context, environ, inline_factory, streams, started_ns, unix_ms)
         return
-    for descriptor in ours:
-        os.close(descriptor)
-
-    # The command runs. From here on nothing is in its way any more.
-    from sidecar.supervisor.delivery import Delivery
-    from sidecar.supervisor.loop import Loop
-    from sidecar.supervisor.reports import Reports
-
     reports = Reports(options, context, pty=streams.pty, started_ns=started_ns, unix_ms=unix_ms)
     delivery = Delivery(options, environ, inline_factory)
-    delivery.send(reports.started(pid))
+    delivery.send(reports.started(spawning.pid))
     stats = OutputStats(started_ns)
     channels = [
         Channel(source, Sink(group[0]), stats, group[0], terminal=on_terminal)
@@ -84,7 +83,7 @@ def run(options: "RunOptions", inline_factory: "InlineFactory") -> None:
 
         terminal.take_keys()
         keys = Keys(terminal)
-    child = Child(pid)
+    child = Child(spawning.pid)
     loop = Loop(options, child, channels, signals, stats, reports, delivery, terminal, keys)
     ended_ns = loop.run()
     if terminal is not None:
@@ -185,6 +184,7 @@ def _spawn_failed(
     from errno import errorcode
 
     from sidecar.supervisor.delivery import Delivery
+    from sidecar.supervisor.leave import leave
     from sidecar.supervisor.reports import Reports
 
     try:

@@ -29,14 +29,36 @@ class SpawnError(Exception):
         return {_ENOENT: 127, _ENOTDIR: 127}.get(self.errno, 126)
 
 
+class Spawning:
+    """A command between fork and exec. `pid` is its pid; `confirm` tells whether exec succeeded."""
+
+    __slots__ = ("_program", "_report", "pid")
+
+    def __init__(self, pid: int, report: int, program: str) -> None:
+        self.pid = pid
+        self._report = report
+        self._program = program
+
+    def confirm(self) -> None:
+        """Wait for the exec. Raises SpawnError where it failed; the child is reaped then."""
+        failure = b""
+        while chunk := os.read(self._report, 4):
+            failure += chunk
+        os.close(self._report)
+        if failure:
+            os.waitpid(self.pid, 0)
+            errno = int.from_bytes(failure[:4], "little")
+            raise SpawnError(errno, f"{self._program}: {_explain(errno)}")
+
+
 def spawn(
     argv: list[str],
     environ: dict[str, str],
     descriptors: dict[int, int],
     signals: SignalSource,
     terminal: int | None,
-) -> int:
-    """Start `argv`; returns its pid once exec succeeded, else raises SpawnError.
+) -> Spawning:
+    """Start `argv`: fork, and let the child go on to exec. Raises SpawnError where there can be no child.
 
     `descriptors` maps a number in the command (0, 1, 2) to a descriptor of ours; `terminal` is the slave side
     that shall be its controlling terminal, with a session of its own.
@@ -59,18 +81,7 @@ def spawn(
             os.write(reporter, errno.to_bytes(4, "little"))
             os._exit(127)
     os.close(reporter)
-    failure = b""
-    while True:
-        chunk = os.read(report, 4)
-        if not chunk:
-            break
-        failure += chunk
-    os.close(report)
-    if failure:
-        os.waitpid(pid, 0)
-        errno = int.from_bytes(failure[:4], "little")
-        raise SpawnError(errno, f"{argv[0]}: {_explain(errno)}")
-    return pid
+    return Spawning(pid, report, argv[0])
 
 
 def _become(
