@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 FIRST_WAIT_MS = 50
-LONGEST_WAIT_MS = 2000
+LONGEST_WAIT_MS = 500
 
 
 @click.command("watch", short_help="Follow the frames of running commands, as NDJSON.")
