@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# What a group without a verb raises from click 8.2 on, with the help as its text; 8.1 prints that itself.
+_NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
+
 # verb: (module:attribute, what it does). In the order of the help.
 VERBS = {
     "run": ("sidecar.cli.run:run", "Run a command; beat while it is silent."),
@@ -96,14 +99,14 @@ def _guarded(work: "Callable[[], T]") -> "T | int":
     try:
         result = work()
         sys.stdout.flush()
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        return EXIT_USAGE
     except click.exceptions.Exit as end:
         return end.exit_code
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except click.ClickException as error:
+        if isinstance(error, _NO_ARGUMENTS):
+            click.echo(error.format_message())
+            return 0
         complain(usage_text(error))
         return EXIT_USAGE
     except SidecarError as error:

@@ -13,7 +13,7 @@ empty variable is as good as none. The table of options (`_schema.py`) is genera
 `python -m sidecar.config --write-schema`.
 """
 
-import os
+import posix
 
 from sidecar import __version__
 from sidecar.core import snapshot
@@ -155,12 +155,12 @@ def stored_values(environ: "Mapping[str, str]") -> dict[str, str] | None:
     absent = 0
     for path in paths:
         try:
-            status = os.stat(path)
+            status = posix.stat(path)
         except (OSError, ValueError):
             absent += 1
             fingerprints.append(snapshot.fingerprint(path, None))
             continue
-        if not snapshot.is_trusted(status, os.getuid()):
+        if not snapshot.is_trusted(status, posix.getuid()):
             return None
         fingerprints.append(snapshot.fingerprint(path, status))
     if absent == len(paths):
@@ -173,25 +173,25 @@ def _read_private(path: str | None) -> str | None:
     """The text of a file that only we can have written: 0600, ours, in a 0700 folder that is ours."""
     if path is None:
         return None
-    uid = os.getuid()
+    uid = posix.getuid()
     try:
-        folder = os.lstat(os.path.dirname(path))
+        folder = posix.lstat(path.rpartition("/")[0])
         if folder.st_mode & 0o170077 != 0o040000 or folder.st_uid != uid:
             return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK)
     except (OSError, ValueError):
         return None
     try:
-        status = os.fstat(descriptor)
+        status = posix.fstat(descriptor)
         if status.st_mode & 0o170077 != 0o100000 or status.st_uid != uid:
             return None
         if status.st_size > snapshot.MAX_SNAPSHOT_BYTES:
             return None
-        return os.read(descriptor, snapshot.MAX_SNAPSHOT_BYTES).decode()
+        return posix.read(descriptor, snapshot.MAX_SNAPSHOT_BYTES).decode()
     except (OSError, ValueError):
         return None
     finally:
-        os.close(descriptor)
+        posix.close(descriptor)
 
 
 _SWITCHES: dict[str, tuple[str, str]] = {}
