@@ -13,6 +13,8 @@ from sidecar.cli.demo_story import EXIT, FRAME, LOG, METRIC, SPAN, Fact, Part
 
 _COLOURS: Final = {FRAME: "green", SPAN: "cyan", METRIC: "magenta", LOG: "blue", EXIT: "yellow"}
 
+_REDRAW_S: Final = 0.5
+
 
 class Screen:
     """A context manager. On a terminal the table of the commands stays at the bottom while lines go by."""
@@ -20,6 +22,7 @@ class Screen:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False, soft_wrap=True)
         self._live: Live | None = None
+        self._drawn_s = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -46,6 +49,9 @@ class Screen:
         if self._live is None:
             self._live = Live(console=self._console, auto_refresh=False, transient=True)
             self._live.start()
+        elif now_s - self._drawn_s < _REDRAW_S:
+            return
+        self._drawn_s = now_s
         self._live.update(_table(parts, now_s), refresh=True)
 
     def end_table(self) -> None:
