@@ -2,7 +2,7 @@
 
 A heartbeat every 10 s for eight hours is 2,880 spans for one quiet command. Live spans are there so that
 somebody who looks at the trace sees the command alive, and for that 10, 20, 40 and then 60 seconds between
-them will do: eight hours are 482. A change of verdict is news, and is always sent at once.
+them will do: eight hours are 481. A change of verdict is news, and is always sent at once.
 """
 
 _WIDEST_GAP_MS = 60_000

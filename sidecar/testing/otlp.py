@@ -123,9 +123,7 @@ class OtlpReceiver:
         handler = type("Handler", (_Handler,), {"receiver": self})
         self._http = _Server(("127.0.0.1", self._http_port), handler)
         self._http_port = self._http.server_address[1]
-        threading.Thread(
-            target=self._http.serve_forever, args=(0.05,), name="otlp-receiver-http", daemon=True
-        ).start()
+        threading.Thread(target=self._http.serve_forever, args=(0.05,), name="otlp-receiver-http", daemon=True).start()
         if self._want_grpc:
             # Loaded here: gRPC costs a hundred milliseconds that most users of the receiver need not pay.
             from sidecar.testing.otlp_grpc import serve
@@ -173,14 +171,10 @@ class OtlpReceiver:
     def logs(self) -> list[ReceivedLog]:
         return self._logs.items
 
-    def wait_for_span(
-        self, predicate: Callable[[ReceivedSpan], bool], timeout_s: float = 5.0
-    ) -> ReceivedSpan:
+    def wait_for_span(self, predicate: Callable[[ReceivedSpan], bool], timeout_s: float = 5.0) -> ReceivedSpan:
         return self._spans.wait_for(predicate, timeout_s)
 
-    def wait_for_metric(
-        self, predicate: Callable[[ReceivedMetric], bool], timeout_s: float = 5.0
-    ) -> ReceivedMetric:
+    def wait_for_metric(self, predicate: Callable[[ReceivedMetric], bool], timeout_s: float = 5.0) -> ReceivedMetric:
         return self._metrics.wait_for(predicate, timeout_s)
 
     def wait_for_log(self, predicate: Callable[[ReceivedLog], bool], timeout_s: float = 5.0) -> ReceivedLog:
@@ -224,9 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(413, b"")
             return
         body = self.rfile.read(length_bytes)
-        self.receiver.requests.append(
-            (self.path, {key.lower(): value for key, value in self.headers.items()})
-        )
+        self.receiver.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}))
         if self.receiver.http_status != 200:
             self._answer(self.receiver.http_status, b"")
             return

@@ -192,9 +192,7 @@ def _points_of(metric: Metric, resource: dict[str, Any], received_at_ns: int) ->
 def _value_at(point: Any) -> tuple[float, ReceivedHistogram | None]:
     # Any: the generated classes of the two kinds of point share no base that tells them apart.
     if hasattr(point, "bucket_counts"):
-        histogram = ReceivedHistogram(
-            point.count, point.sum, list(point.explicit_bounds), list(point.bucket_counts)
-        )
+        histogram = ReceivedHistogram(point.count, point.sum, list(point.explicit_bounds), list(point.bucket_counts))
         return float(point.sum), histogram
     return float(point.as_int if point.WhichOneof("value") == "as_int" else point.as_double), None
 

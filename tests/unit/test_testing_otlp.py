@@ -22,7 +22,7 @@ def _request(name: str) -> bytes:
     attribute = span.attributes.add()
     attribute.key = "list"
     attribute.value.array_value.values.add().int_value = 7
-    return request.SerializeToString()
+    return bytes(request.SerializeToString())
 
 
 def _post(url: str, body: bytes, **headers: str) -> int:
@@ -69,9 +69,7 @@ def test_grpc() -> None:
 
     with OtlpReceiver(grpc=True) as receiver:
         exporter = OTLPSpanExporter(endpoint=receiver.grpc_endpoint, headers=(("key", "value"),))
-        span = ReadableSpan(
-            "over-grpc", SpanContext(1, 2, False), resource=Resource({}), start_time=1, end_time=2
-        )
+        span = ReadableSpan("over-grpc", SpanContext(1, 2, False), resource=Resource({}), start_time=1, end_time=2)
         exporter.export([span])
         assert receiver.wait_for_span(lambda span: span.name == "over-grpc").start_unix_ns == 1
         assert receiver.requests[0][0] == "TraceService/Export"

@@ -1,0 +1,234 @@
+"""The instruments: names, labels, zeros, and what the gauges say about the running commands."""
+
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Metric, MetricsData, ResourceMetrics, ScopeMetrics
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext
+
+from sidecar.core.command import Command
+from sidecar.core.verdict_names import ALL, GROUPS, MAY_BE_HUNG, group_of, label_of
+from sidecar.telemetry.conventions.metrics import METRICS
+from sidecar.telemetry.families import Families
+from sidecar.telemetry.metrics import Metrics, cardinality_limit
+from sidecar.telemetry.suspects import suspects_among, with_suspects
+from sidecar.testing import FakeClock
+from sidecar.testing.scripted import ScriptedCommand
+
+SPAN = SpanContext(1, 2, False)
+
+
+class Rig:
+    """Metrics on a fake clock, with a reader that keeps what it read."""
+
+    def __init__(self, *, daemon: bool = True, families: tuple[str, ...] = ("make", "pytest")) -> None:
+        self.clock = FakeClock()
+        self.commands: dict[str, Command] = {}
+        self._reader = InMemoryMetricReader()
+        meters = MeterProvider([self._reader], Resource({}), shutdown_on_exit=False)
+        self.metrics = Metrics(meters, Families(families), self.clock.monotonic_ns, self.clock.unix_ns, daemon=daemon)
+        self.metrics.provider = self.commands.values
+
+    def start(self, program: str = "make", **identity: Any) -> ScriptedCommand:
+        script = ScriptedCommand(self.clock, program, **identity)
+        self.commands[script.id] = script.start()
+        self.metrics.started(script.command)
+        return script
+
+    def end(self, script: ScriptedCommand) -> None:
+        self.commands.pop(script.id, None)
+        self.metrics.settled(script.command, SPAN)
+
+    def read(self) -> dict[str, Metric]:
+        data = self._reader.get_metrics_data()
+        assert data is not None
+        return {metric.name: metric for scope in data.resource_metrics[0].scope_metrics for metric in scope.metrics}
+
+    def values(self, name: str) -> dict[tuple[str, ...], float]:
+        """Label values (in the order of the registry) -> value."""
+        labels = METRICS[name].attributes
+        return {
+            tuple(str((point.attributes or {})[label]) for label in labels): getattr(point, "value", 0)
+            for point in self.read()[name].data.data_points
+        }
+
+    def value(self, name: str) -> float:
+        return self.values(name)[()]
+
+
+def test_counters_are_born_at_zero() -> None:
+    rig = Rig()
+    families = {("make",): 0, ("pytest",): 0, ("other",): 0}
+    assert rig.values("sidecar.commands.started") == families
+    assert rig.values("sidecar.commands.lost") == families
+    assert set(rig.values("sidecar.heartbeats")) == {(name,) for name in (*ALL, "none")}
+    assert "sidecar.verdicts" not in rig.read()
+    rig.start("make")
+    assert rig.values("sidecar.verdicts") == {("make", verdict): 0 for verdict in ALL}
+
+
+def test_inline_has_no_zeros_and_no_loop() -> None:
+    rig = Rig(daemon=False)
+    rig.start()
+    read = rig.read()
+    assert "sidecar.daemon.loop.timestamp" not in read
+    assert rig.values("sidecar.commands.started") == {("make",): 1}
+    assert "sidecar.commands.lost" not in read
+
+
+def test_names_units_and_labels_are_the_registrys() -> None:
+    rig = Rig()
+    script = rig.start()
+    script.beat("sleeping")
+    rig.metrics.heartbeat(script.command)
+    rig.metrics.verdict(script.command)
+    script.settle()
+    rig.end(script)
+    read = rig.read()
+    # The suspects' ages are put in by the readers.
+    assert set(read) == set(METRICS) - {"sidecar.suspect.output.age"}
+    for name, metric in read.items():
+        assert (metric.unit, metric.description) == (METRICS[name].unit, METRICS[name].brief)
+        for point in metric.data.data_points:
+            assert set(point.attributes or {}) == set(METRICS[name].attributes)
+
+
+def test_active_is_zero_filled_and_tells_silence() -> None:
+    rig = Rig()
+    loud, quiet = rig.start("make"), rig.start("whatever")
+    rig.clock.advance(10)
+    quiet.beat()
+    loud.write()
+    active = rig.values("sidecar.commands.active")
+    assert active[("make", "running")] == 1
+    assert active[("other", "silent")] == 1
+    assert sum(active.values()) == 2
+    assert len(active) == 6
+    for script in (loud, quiet):
+        script.settle()
+        rig.end(script)
+    assert set(rig.values("sidecar.commands.active").values()) == {0}
+
+
+def test_nothing_runs() -> None:
+    rig = Rig()
+    assert rig.value("sidecar.output.age") == 0
+    assert rig.value("sidecar.silence.ratio") == 0
+    assert rig.value("sidecar.suspect.hidden") == 0
+    assert rig.value("sidecar.output.oldest.timestamp") == rig.clock.unix_ns() / 1e9
+
+
+def test_ages_are_of_the_worst_and_grow_without_frames() -> None:
+    rig = Rig()
+    rig.start("make", timeoutMs=100_000)
+    rig.clock.advance(20)
+    rig.start("pytest")
+    rig.clock.advance(30)
+    assert rig.value("sidecar.output.age") == 50
+    assert rig.value("sidecar.output.oldest.timestamp") == rig.clock.unix_ns() / 1e9 - 50
+    # 50 of 100 s against 30 of 60 s: the same; then the one without a timeout is the worse.
+    assert rig.value("sidecar.silence.ratio") == pytest.approx(0.5)
+    rig.clock.advance(30)
+    assert rig.value("sidecar.silence.ratio") == pytest.approx(1.0)
+
+
+def test_loop_timestamp_ages_when_the_loop_is_stuck() -> None:
+    rig = Rig()
+    rig.clock.advance(60)
+    assert rig.value("sidecar.daemon.loop.timestamp") == rig.clock.unix_ns() / 1e9 - 60
+    rig.metrics.loop_alive()
+    assert rig.value("sidecar.daemon.loop.timestamp") == rig.clock.unix_ns() / 1e9
+
+
+def test_durations_and_losses() -> None:
+    rig = Rig()
+    script = rig.start("pytest")
+    rig.clock.advance(42)
+    script.lose()
+    rig.end(script)
+    failed = ScriptedCommand(rig.clock, "make")
+    failed.fail_to_spawn()
+    rig.end(failed)
+    assert rig.values("sidecar.commands.lost")[("pytest",)] == 1
+    read = rig.read()
+    durations: dict[str, Any] = {
+        str((point.attributes or {})["outcome"]): point for point in read["sidecar.command.duration"].data.data_points
+    }
+    assert set(durations) == {"lost", "spawn_failed"}
+    assert durations["lost"].sum == 42
+    assert durations["lost"].explicit_bounds[0] == 0.1
+    assert durations["lost"].explicit_bounds[-1] == 3600
+    (silence,) = read["sidecar.command.silence.duration"].data.data_points
+    assert silence.attributes == {"family": "pytest"}
+
+
+def test_labels_are_bounded_whatever_a_producer_says() -> None:
+    rig = Rig()
+    for number in range(50):
+        script = rig.start(f"program-{number}-x")
+        script.beat(f"verdict_{number}")
+        rig.metrics.heartbeat(script.command)
+        rig.metrics.verdict(script.command)
+    assert rig.values("sidecar.commands.started")[("other",)] == 50
+    assert rig.values("sidecar.heartbeats")[("unknown",)] == 50
+    assert len(rig.values("sidecar.verdicts")) == len(ALL)
+
+
+def test_default_labels_fit_the_limit() -> None:
+    families = Families()
+    assert cardinality_limit(families) >= len(families.all) * len(ALL)
+    many = Families(str(number) + "x" for number in range(300))
+    assert cardinality_limit(many) >= 301 * len(ALL)
+
+
+def test_a_provider_that_changes_meanwhile() -> None:
+    rig = Rig()
+    rig.start()
+    calls = []
+
+    def provider() -> list[Command]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("dictionary changed size during iteration")
+        return list(rig.commands.values())
+
+    rig.metrics.provider = provider
+    rig.clock.advance(7)
+    assert rig.value("sidecar.output.age") == 7
+
+
+def test_suspects_are_the_worst_five() -> None:
+    rig = Rig()
+    scripts = []
+    for number in range(8):
+        script = rig.start("make", sessionId=f"s-{number}")
+        script.judge("network_peer_dead" if number else "sleeping")
+        scripts.append(script)
+        rig.clock.advance(10)
+    suspects = suspects_among(rig.commands.values(), Families(["make"]), rig.clock.monotonic_ns())
+    assert [suspect.labels["session"] for suspect in suspects] == [f"s-{number}" for number in range(1, 8)]
+    assert suspects[0].age_s == 70
+    assert set(suspects[0].labels) == set(METRICS["sidecar.suspect.output.age"].attributes)
+    assert len(rig.metrics.worst_suspects()[0]) == 5
+    assert rig.value("sidecar.suspect.hidden") == 2
+
+
+def test_suspects_join_our_scope_only() -> None:
+    rig = Rig()
+    rig.start().judge("deadlock_suspected")
+    shown, now_ns = rig.metrics.worst_suspects()
+    scopes = [ScopeMetrics(InstrumentationScope(name), [], "") for name in ("opentelemetry-sdk", "sidecar")]
+    data = MetricsData([ResourceMetrics(Resource({}), scopes, "")])
+    joined = with_suspects(data, shown, now_ns).resource_metrics[0].scope_metrics
+    assert [len(scope.metrics) for scope in joined] == [0, 1]
+    assert with_suspects(data, [], now_ns) is data
+
+
+def test_verdict_names() -> None:
+    assert len(ALL) == len(set(ALL)) == sum(map(len, GROUPS.values()))
+    assert group_of(MAY_BE_HUNG[0]) == "may_be_hung"
+    assert group_of(None) == group_of("brand_new") == "unknown"
+    assert (label_of(None), label_of("brand_new"), label_of("sleeping")) == ("none", "unknown", "sleeping")

@@ -1,0 +1,57 @@
+"""Who speaks: the resource, and the environment the SDK is made in."""
+
+import os
+
+import pytest
+
+from sidecar.telemetry import resource
+from sidecar.telemetry.conventions.attributes import RESOURCE
+from sidecar.telemetry.environment import sdk_environ
+from sidecar.telemetry.settings import TelemetrySettings
+
+
+def test_an_agents_variables_do_not_rename_us() -> None:
+    environ = {
+        "OTEL_SERVICE_NAME": "claude-code",
+        "OTEL_RESOURCE_ATTRIBUTES": "service.name=theirs,team=a%20b,deployment.environment.name=ci,broken",
+    }
+    attributes = resource.build(TelemetrySettings(environ=environ)).attributes
+    assert attributes["service.name"] == "sidecar"
+    assert attributes["team"] == "a b"
+    assert attributes["deployment.environment.name"] == "ci"
+    assert "broken" not in attributes
+
+
+def test_only_registered_keys_without_variables() -> None:
+    assert set(resource.build(TelemetrySettings(environ={})).attributes) <= set(RESOURCE)
+
+
+def test_instance_is_stable_per_user_and_host_and_one_of_many_inline() -> None:
+    daemon = resource.instance_id("machine", 1000, "daemon")
+    assert daemon == resource.instance_id("machine", 1000, "daemon")
+    assert daemon != resource.instance_id("machine", 1001, "daemon")
+    assert daemon != resource.instance_id("another", 1000, "daemon")
+    inline = resource.instance_id("machine", 1000, "inline")
+    assert inline != resource.instance_id("machine", 1000, "inline")
+
+
+def test_sdk_sees_our_environment_and_the_process_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "key=agents-own-token")
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    before = dict(os.environ)
+    ours = {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_EXPORTER_OTLP_TIMEOUT": "10000", "HOME": "/nowhere"}
+    with sdk_environ(ours, own_endpoint=False):
+        seen = {name: value for name, value in os.environ.items() if name.startswith("OTEL_")}
+    assert seen == {
+        "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+        "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED": "true",
+    }
+    assert dict(os.environ) == before
+
+
+def test_somebody_elses_token_does_not_go_to_our_endpoint() -> None:
+    theirs = {"OTEL_EXPORTER_OTLP_HEADERS": "a=b", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "c=d"}
+    with sdk_environ(theirs, own_endpoint=True):
+        assert not [name for name in os.environ if name.startswith("OTEL_") and name.endswith("HEADERS")]
+    with sdk_environ(theirs, own_endpoint=False):
+        assert os.environ["OTEL_EXPORTER_OTLP_HEADERS"] == "a=b"
