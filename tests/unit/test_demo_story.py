@@ -61,6 +61,7 @@ HEARTBEATS = ReceivedMetric(
     histogram=None,
     start_unix_ns=0,
     time_unix_ns=0,
+    resource={},
 )
 
 
