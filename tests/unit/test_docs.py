@@ -8,8 +8,10 @@ import subprocess
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 
+from sidecar.cli.main import root
 from sidecar.config import OPTIONS
 from sidecar.core import frame, lifecycle
 
@@ -103,10 +105,9 @@ class TestGuide:
 
     @pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
     def test_flags_it_names_exist(self, page: str) -> None:
-        flags = {option.flag for option in OPTIONS} | {"--config", "--json", "--help", "--no-pty", "--no-inline"}
-        flags.add("--no-capture-command")
-        named = set(re.findall(r"`(--[a-z-]+)", read(page))) | set(re.findall(r"sidecar run (--[a-z-]+)", read(page)))
-        assert named <= flags
+        named = set(re.findall(r"`(--[a-z-]+)", read(page))) | set(re.findall(r"sidecar \w+ (--[a-z-]+)", read(page)))
+        assert named
+        assert named <= flags_of(root)
 
 
 class TestReadme:
@@ -154,6 +155,17 @@ class TestPages:
             assert re.fullmatch(r"\d{4}-\d\d-\d\d", date)
             assert f"Date: {date}." in path.read_text(encoding="utf-8")
             assert f"({path.name})" in index
+
+
+def flags_of(command: click.Command) -> set[str]:
+    """All long flags of a command and of the verbs below it."""
+    flags = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)} | {"--help"}
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for verb in command.list_commands(context):
+            below = command.get_command(context, verb)
+            flags |= flags_of(below) if below else set()
+    return flags
 
 
 def anchors(text: str) -> set[str]:
