@@ -3,7 +3,6 @@
 import time
 
 from sidecar.core import frame as wire
-from sidecar.core.curation import Curated
 from sidecar.supervisor.notes import Notes
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from sidecar.supervisor.run import InlineFactory, InlineSink
 
 _INLINE_BUDGET_S = 1.0
+_MAX_BEFORE = 64
 _HANDOVER_NS = 50_000_000
 """How long the exit may be held by a daemon that does not take the last frame."""
 
@@ -29,7 +29,7 @@ class Delivery:
         self._inline_factory = inline_factory
         self._notes = Notes(options.log)
         self._inline: InlineSink | None = None
-        self._before: Curated[Frame] = Curated()
+        self._before: list[Frame] = []
         self.link: Link | None = None
         if options.inline:
             self._go_inline()
@@ -47,7 +47,7 @@ class Delivery:
         if self.link.unavailable:
             self._fall_back(frame)
         elif not self.link.ever_connected:
-            self._before.add(frame)
+            self._keep(frame)
 
     def close(self) -> None:
         """The last frame was sent: hand over what is unsent, within a budget, and let go."""
@@ -93,18 +93,23 @@ class Delivery:
     def _fall_back(self, frame: "Frame") -> None:
         """No daemon is to be had. The heavy telemetry is loaded only once a command is silent for an interval:
         one that ends before never pays for it, and leaves no trace but our note."""
-        self._before.add(frame)
+        self._keep(frame)
         if frame["type"] == wire.SETTLED:
             self._notes.write("no daemon can be had, and the command is over: it is not recorded")
         if frame["type"] == wire.PROGRESS:
             self._notes.write("no daemon can be had: telemetry goes inline")
             self._go_inline()
-            for earlier in self._before.kept:
+            for earlier in self._before:
                 if self._inline is not None:
                     self._inline.put(earlier)
             if self.link is not None:
                 self.link.close()
                 self.link = None
+
+    def _keep(self, frame: "Frame") -> None:
+        # Bounded: by the first beat we have gone inline, or are connected.
+        if len(self._before) < _MAX_BEFORE:
+            self._before.append(frame)
 
     def _go_inline(self) -> None:
         try:

@@ -1,7 +1,7 @@
-"""How the supervisor leaves: with the command's own status, at once, and without pulling anything down."""
+"""How the supervisor leaves: with the command's own status, at once."""
 
 import _signal
-import os
+import posix
 
 TIMEOUT_EXIT_CODE = 124
 
@@ -23,55 +23,6 @@ def leave(exit_code: int | None, signal_number: int | None) -> None:
         except (OSError, ValueError):
             pass  # KILL and STOP have no disposition
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [signal_number])
-        os.kill(os.getpid(), signal_number)
+        posix.kill(posix.getpid(), signal_number)
         exit_code = 128 + signal_number
-    os._exit(exit_code or 0)
-
-
-def leave_drainer(descriptors: list[int]) -> None:
-    """Somebody of the command's tree lives on and holds these read ends' other side: keep reading for them.
-
-    A process of its own, in its own session, throws away what they write until the last one closes, so that
-    our leaving does not kill them by SIGPIPE. It holds none of the agent's streams.
-    """
-    try:
-        if os.fork() != 0:
-            return
-    except OSError:
-        return
-    try:
-        os.setsid()
-        os.chdir("/")
-        kept = sorted(os.dup(descriptor) for descriptor in descriptors)
-        null = os.open(os.devnull, os.O_RDWR)
-        for number in (0, 1, 2):
-            os.dup2(null, number)
-        lowest = 3
-        for descriptor in kept:
-            os.closerange(lowest, descriptor)
-            lowest = descriptor + 1
-        os.closerange(lowest, min(os.sysconf("SC_OPEN_MAX"), 1 << 20))
-        _drain(kept)
-    finally:
-        os._exit(0)
-
-
-def _drain(descriptors: list[int]) -> None:
-    import select
-
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    left = len(descriptors)
-    while left:
-        for descriptor, _ in poll.poll():
-            try:
-                data = os.read(descriptor, 65536)
-            except BlockingIOError:
-                continue
-            except OSError:
-                data = b""
-            if not data:
-                poll.unregister(descriptor)
-                os.close(descriptor)
-                left -= 1
+    posix._exit(exit_code or 0)

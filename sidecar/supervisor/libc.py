@@ -56,11 +56,11 @@ def signalfd(signal_numbers: "set[int]") -> int:
 
 def same_open_file(fd_a: int, fd_b: int) -> bool | None:
     """Whether two of our descriptors share one open file description (kcmp(2)); None where nobody can say."""
-    import os
+    import posix
 
-    number = _KCMP_NUMBER.get(os.uname().machine)
+    number = _KCMP_NUMBER.get(posix.uname().machine)
     if number is None:
         return None
-    pid = os.getpid()
+    pid = posix.getpid()
     result = _libc("syscall", number, pid, pid, 0, fd_a, fd_b)
     return None if result < 0 else result == 0

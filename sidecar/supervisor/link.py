@@ -8,7 +8,6 @@ nothing is counted twice and little is lost: a frame that was delivered before b
 
 from sidecar import rendezvous
 from sidecar.core import frame as wire
-from sidecar.core.curation import Curated
 from sidecar.core.errors import DaemonUnavailable, FrameError
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Callable
 
+    from sidecar.core.curation import Curated
     from sidecar.supervisor.notes import Notes
 
     Frame = dict[str, wire.Json]
@@ -50,7 +50,7 @@ class Link:
         self._out = bytearray()
         self._in_flight: list[_Kept] = []
         self._start: _Kept | None = None
-        self._beats: Curated[_Kept] = Curated()
+        self._beats: Curated[_Kept] | None = None
         self._end: _Kept | None = None
         self._failures = 0
         self.ever_connected = False
@@ -79,6 +79,10 @@ class Link:
         if kind == wire.STARTED:
             self._start = kept
         elif kind in (wire.PROGRESS, wire.VERDICT):
+            if self._beats is None:
+                from sidecar.core.curation import Curated
+
+                self._beats = Curated()
             self._beats.add(kept, change=kind == wire.VERDICT)
         elif kind == wire.SETTLED:
             self._end = kept
@@ -99,7 +103,7 @@ class Link:
             return
         self.retry_ns = None
         self._failures = 0
-        for kept in (self._start, *self._beats.kept, self._end):
+        for kept in (self._start, *(() if self._beats is None else self._beats.kept), self._end):
             if kept is not None:
                 self._put(kept, replay=kept.delivered)
         self.ever_connected = True

@@ -5,7 +5,7 @@ pipe is never called silence; and everything that is decided (a stop, the end) i
 so that nothing can race with it.
 """
 
-import os
+import posix
 import select
 import time
 
@@ -184,7 +184,7 @@ class Loop:
             return
         self._child.stopped_by = None
         self._job_stop_seen = False
-        os.kill(os.getpid(), SIGSTOP)
+        posix.kill(posix.getpid(), SIGSTOP)
 
     def stop(self, reason: str) -> None:
         """TERM to the whole tree now, KILL to what is left after the grace. A second stop kills at once."""

@@ -3,7 +3,7 @@
 Never the command's streams, whatever goes wrong.
 """
 
-import os
+import posix
 import time
 
 
@@ -16,15 +16,15 @@ class Notes:
         if not self._path:
             return
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        line = f"{stamp} supervisor[{os.getpid()}]: {text}\n".encode("utf-8", "surrogateescape")
+        line = f"{stamp} supervisor[{posix.getpid()}]: {text}\n".encode("utf-8", "surrogateescape")
         try:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-            descriptor = os.open(self._path, flags, 0o600)
+            flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NONBLOCK
+            descriptor = posix.open(self._path, flags, 0o600)
         except (OSError, ValueError):
             return
         try:
-            os.write(descriptor, line)
+            posix.write(descriptor, line)
         except OSError:
             pass
         finally:
-            os.close(descriptor)
+            posix.close(descriptor)

@@ -5,7 +5,7 @@ command blocks as it would without us. When the agent's reader has gone, our end
 closed, so that the command gets SIGPIPE from its next write, as it would without us.
 """
 
-import os
+import posix
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Channel:
     """
 
     def __init__(self, source: int, sink: "Sink", stats: "OutputStats", stream: int, *, terminal: bool) -> None:
-        os.set_blocking(source, False)
+        posix.set_blocking(source, False)
         self.source = source
         self.sink = sink
         self.open = True
@@ -55,7 +55,7 @@ class Channel:
         Call it when the source is readable (or hung up) and nothing is pending.
         """
         try:
-            chunk = os.read(self.source, self._chunk_bytes)
+            chunk = posix.read(self.source, self._chunk_bytes)
         except BlockingIOError:
             self.owed = 0
             return False
@@ -105,7 +105,7 @@ class Channel:
         """Our end of the command's pipe. The pending bytes stay to be flushed."""
         if self.open:
             self.open = False
-            os.close(self.source)
+            posix.close(self.source)
 
     def _grow(self) -> None:
         """A command that floods: a larger pipe, fewer switches. Refused by the kernel = it stays as it is."""

@@ -1,6 +1,6 @@
 """One command's frames: its identity, its numbers, in sequence. Builds them; sending is the link's business."""
 
-import os
+import posix
 
 from sidecar.core import frame as wire
 
@@ -34,15 +34,15 @@ class Reports:
         self._started_ns = started_ns
         self._timeout_ms = None if options.timeout_ns is None else options.timeout_ns // _MS
         self._seq = -1
-        self.command_id = uuid7(unix_ms, os.urandom(10))
+        self.command_id = uuid7(unix_ms, posix.urandom(10))
         self._identity: Frame = {
             "traceId": context.trace_id,
             "spanId": context.span_id,
             "parentSpanId": context.parent_span_id,
             "traceFlags": f"{context.flags:02x}",
             "traceState": context.trace_state,
-            "supervisorPid": os.getpid(),
-            "program": os.path.basename(options.argv[0])[:_MAX_TEXT_CHARS],
+            "supervisorPid": posix.getpid(),
+            "program": options.argv[0].rpartition("/")[2][:_MAX_TEXT_CHARS],
             "toolName": options.tool_name,
             "toolCallId": options.tool_call_id,
             "sessionId": options.session_id,

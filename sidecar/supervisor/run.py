@@ -3,9 +3,11 @@
 Everything up to `spawn` is standard library only and counted: a test asserts which modules are loaded then.
 """
 
-import os
+import gc
+import posix
 import time
 
+import sidecar
 from sidecar.core.trace_context import TraceContext, begin_span
 from sidecar.supervisor import libc
 from sidecar.supervisor.signals import SignalSource
@@ -31,16 +33,17 @@ if TYPE_CHECKING:
     InlineFactory = Callable[[], InlineSink]
 
 
-def run(options: "RunOptions", inline_factory: "InlineFactory") -> None:
+def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineFactory") -> None:
     """Supervise the command of `options`; ends this process as the command ended. Does not return.
 
-    `inline_factory` makes the in-process telemetry, which only --inline and a machine without any daemon need.
+    `environ` is the agent's environment. `inline_factory` makes the in-process telemetry, which only --inline
+    and a machine without any daemon need.
     """
     signals = SignalSource()
     streams = plan_streams(options.pty)
     plug_standard_descriptors()
-    environ = _agent_environment()
-    context = begin_span(environ.get("TRACEPARENT"), environ.get("TRACESTATE"), os.urandom(24))
+    _as_given(environ)
+    context = begin_span(environ.get("TRACEPARENT"), environ.get("TRACESTATE"), posix.urandom(24))
     libc.set_subreaper(True)
     terminal = _make_terminal(streams)
     sources, descriptors, ours = _connect(streams, terminal)
@@ -54,12 +57,14 @@ def run(options: "RunOptions", inline_factory: "InlineFactory") -> None:
             None if terminal is None else terminal.slave,
         )
         for descriptor in ours:
-            os.close(descriptor)
+            posix.close(descriptor)
         # While the child goes on to its exec, load what we need beside it.
+        if sidecar.load_prepared is not None:
+            sidecar.load_prepared()
         from sidecar.core.output import OutputStats
         from sidecar.supervisor.child import Child
         from sidecar.supervisor.delivery import Delivery
-        from sidecar.supervisor.leave import TIMEOUT_EXIT_CODE, leave, leave_drainer
+        from sidecar.supervisor.leave import TIMEOUT_EXIT_CODE, leave
         from sidecar.supervisor.loop import Loop
         from sidecar.supervisor.relay import Channel
         from sidecar.supervisor.reports import Reports
@@ -85,44 +90,42 @@ def run(options: "RunOptions", inline_factory: "InlineFactory") -> None:
         keys = Keys(terminal)
     child = Child(spawning.pid)
     loop = Loop(options, child, channels, signals, stats, reports, delivery, terminal, keys)
+    gc.enable()  # launch.main had it off: what was loaded so far is no garbage
     ended_ns = loop.run()
     if terminal is not None:
         terminal.give_back()
 
-    left = child.others()
+    left = child.others() if child.has_more else []
     if loop.lifecycle.state != "settled":
-        loop.lifecycle.exited(by_signal=child.status is None or os.WIFSIGNALED(child.status))
+        loop.lifecycle.exited(by_signal=child.status is None or posix.WIFSIGNALED(child.status))
     reason = loop.lifecycle.reason or "exited"
     extra = {**child.end_facts(), "descendantsLeft": len(left)}
     delivery.send(reports.settled(reason, stats, loop.heartbeat.count, ended_ns, extra))
     delivery.close()
     held = [channel.source for channel in channels if channel.open]
     if held and left:
+        from sidecar.supervisor.drainer import leave_drainer
+
         leave_drainer(held)
     if reason == "timeout":
         leave(TIMEOUT_EXIT_CODE, None)
     if child.status is None:
         leave(128 + 9, None)
-    elif os.WIFSIGNALED(child.status):
-        leave(None, os.WTERMSIG(child.status))
-    leave(os.WEXITSTATUS(child.status or 0), None)
+    elif posix.WIFSIGNALED(child.status):
+        leave(None, posix.WTERMSIG(child.status))
+    leave(posix.WEXITSTATUS(child.status or 0), None)
 
 
-def _agent_environment() -> dict[str, str]:
-    """The environment as the agent gave it.
-
-    In the C locale Python itself adds LC_CTYPE to its environment (PEP 538), which the command must not see.
-    """
-    environ = dict(os.environ)
+def _as_given(environ: dict[str, str]) -> None:
+    """Make `environ` what the agent gave: in the C locale Python itself adds LC_CTYPE to it (PEP 538)."""
     if environ.get("LC_CTYPE") in ("C.UTF-8", "C.utf8", "UTF-8"):
         try:
             with open("/proc/self/environ", "rb") as file:
                 given = b"\0" + file.read()
         except OSError:
-            return environ
+            return
         if b"\0LC_CTYPE=" not in given:
             del environ["LC_CTYPE"]
-    return environ
 
 
 def _command_environment(environ: dict[str, str], context: TraceContext) -> dict[str, str]:
@@ -161,7 +164,7 @@ def _connect(
         ours.append(terminal.slave)
     for group in streams.relayed:
         try:
-            reader, writer = os.pipe()
+            reader, writer = posix.pipe()
         except OSError:
             continue  # out of descriptors: the command gets the agent's own, unobserved
         sources.append((reader, group, False))
@@ -188,7 +191,7 @@ def _spawn_failed(
     from sidecar.supervisor.reports import Reports
 
     try:
-        os.write(2, os.fsencode(f"sidecar: {error}\n"))
+        posix.write(2, f"sidecar: {error}\n".encode("utf-8", "surrogateescape"))
     except OSError:
         pass
     reports = Reports(options, context, pty=streams.pty, started_ns=started_ns, unix_ms=unix_ms)

@@ -7,7 +7,7 @@ them. Elsewhere (macOS) handlers that do nothing and a wake-up pipe give the num
 """
 
 import _signal
-import os
+import posix
 
 from sidecar.supervisor import libc
 
@@ -60,7 +60,7 @@ class SignalSource:
         received: list[Received] = []
         while True:
             try:
-                data = os.read(self.descriptor, 128 * 16 if self._has_info else 64)
+                data = posix.read(self.descriptor, 128 * 16 if self._has_info else 64)
             except BlockingIOError:
                 return received
             if not self._has_info:
@@ -75,9 +75,9 @@ class SignalSource:
 
     def _use_wakeup_pipe(self) -> None:
         self._has_info = False
-        self.descriptor, writer = os.pipe()
-        os.set_blocking(self.descriptor, False)
-        os.set_blocking(writer, False)
+        self.descriptor, writer = posix.pipe()
+        posix.set_blocking(self.descriptor, False)
+        posix.set_blocking(writer, False)
         _signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in HANDLED:
             if _signal.getsignal(number) != _signal.SIG_IGN:

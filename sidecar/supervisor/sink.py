@@ -10,7 +10,7 @@ full pipe or terminal must not hold up the loop. Four ways, by what the descript
   pipe(7) promises not to block.
 """
 
-import os
+import posix
 
 _S_IFMT, _S_IFSOCK, _S_IFIFO, _S_IFCHR, _S_IFREG = 0o170000, 0o140000, 0o010000, 0o020000, 0o100000
 _MSG_DONTWAIT_NOSIGNAL = 0x4040
@@ -25,12 +25,12 @@ class Sink:
         self.pollable = True
         self._limit: int | None = None
         self._socket: object | None = None
-        kind = os.fstat(agent_descriptor).st_mode & _S_IFMT
+        kind = posix.fstat(agent_descriptor).st_mode & _S_IFMT
         if kind == _S_IFREG:
             self.pollable = False
         elif kind == _S_IFSOCK:
             self._open_socket(agent_descriptor)
-        elif kind == _S_IFIFO or (kind == _S_IFCHR and os.isatty(agent_descriptor)):
+        elif kind == _S_IFIFO or (kind == _S_IFCHR and posix.isatty(agent_descriptor)):
             self._reopen(agent_descriptor)
 
     def write(self, data: "bytes | memoryview") -> int:
@@ -38,7 +38,7 @@ class Sink:
         try:
             if self._socket is not None:
                 return int(self._socket.send(data, _MSG_DONTWAIT_NOSIGNAL))  # type: ignore[attr-defined]  # _socket.socket, imported lazily
-            return os.write(self.descriptor, data if self._limit is None else data[: self._limit])
+            return posix.write(self.descriptor, data if self._limit is None else data[: self._limit])
         except (BlockingIOError, InterruptedError):
             return 0
 
@@ -46,14 +46,14 @@ class Sink:
         from _socket import socket
 
         try:
-            self._socket = socket(fileno=os.dup(descriptor))
+            self._socket = socket(fileno=posix.dup(descriptor))
         except OSError:
             self._limit = _PIPE_BUF_BYTES
 
     def _reopen(self, descriptor: int) -> None:
         try:
-            self.descriptor = os.open(
-                f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            self.descriptor = posix.open(
+                f"/proc/self/fd/{descriptor}", posix.O_WRONLY | posix.O_NONBLOCK | posix.O_NOCTTY | posix.O_CLOEXEC
             )
         except OSError:
             self._limit = _PIPE_BUF_BYTES

@@ -7,7 +7,7 @@ through a close-on-exec pipe, so that "spawned" means that exec succeeded.
 """
 
 import _signal
-import os
+import posix
 
 from sidecar.supervisor import libc
 from sidecar.supervisor.signals import SIGCHLD, SIGKILL, SIGPIPE, SIGXFSZ, SignalSource
@@ -42,11 +42,11 @@ class Spawning:
     def confirm(self) -> None:
         """Wait for the exec. Raises SpawnError where it failed; the child is reaped then."""
         failure = b""
-        while chunk := os.read(self._report, 4):
+        while chunk := posix.read(self._report, 4):
             failure += chunk
-        os.close(self._report)
+        posix.close(self._report)
         if failure:
-            os.waitpid(self.pid, 0)
+            posix.waitpid(self.pid, 0)
             errno = int.from_bytes(failure[:4], "little")
             raise SpawnError(errno, f"{self._program}: {_explain(errno)}")
 
@@ -63,13 +63,13 @@ def spawn(
     `descriptors` maps a number in the command (0, 1, 2) to a descriptor of ours; `terminal` is the slave side
     that shall be its controlling terminal, with a session of its own.
     """
-    report, reporter = os.pipe()
-    parent_pid = os.getpid()
+    report, reporter = posix.pipe()
+    parent_pid = posix.getpid()
     try:
-        pid = os.fork()
+        pid = posix.fork()
     except OSError as error:
-        os.close(report)
-        os.close(reporter)
+        posix.close(report)
+        posix.close(reporter)
         raise SpawnError(error.errno or 0, f"cannot fork: {error.strerror}") from None
     if pid == 0:
         errno = _EINVAL
@@ -78,9 +78,9 @@ def spawn(
         except OSError as error:
             errno = error.errno or _EINVAL
         finally:
-            os.write(reporter, errno.to_bytes(4, "little"))
-            os._exit(127)
-    os.close(reporter)
+            posix.write(reporter, errno.to_bytes(4, "little"))
+            posix._exit(127)
+    posix.close(reporter)
     return Spawning(pid, report, argv[0])
 
 
@@ -93,16 +93,16 @@ def _become(
     parent_pid: int,
 ) -> None:
     libc.die_with_parent(SIGKILL)
-    if os.getppid() != parent_pid:
-        os._exit(128 + SIGKILL)
+    if posix.getppid() != parent_pid:
+        posix._exit(128 + SIGKILL)
     if terminal is not None:
-        os.setsid()
+        posix.setsid()
         _take_terminal(terminal)
     for number, descriptor in descriptors.items():
         if number == descriptor:
-            os.set_inheritable(descriptor, True)
+            posix.set_inheritable(descriptor, True)
         else:
-            os.dup2(descriptor, number)
+            posix.dup2(descriptor, number)
     _signal.signal(SIGPIPE, _signal.SIG_DFL)
     _signal.signal(SIGXFSZ, _signal.SIG_DFL)
     if signals.ignored_sigchld:
@@ -119,7 +119,7 @@ def _take_terminal(terminal: int) -> None:
 
 
 def _exec(argv: list[str], environ: dict[str, str]) -> None:
-    """execvpe(3), by hand: os.execvpe imports `warnings` on the way. Raises OSError."""
+    """execvpe(3), by hand: posix.execvpe imports `warnings` on the way. Raises OSError."""
     program = argv[0]
     if "/" in program:
         _exec_file(program, argv, environ)
@@ -138,12 +138,12 @@ def _exec(argv: list[str], environ: dict[str, str]) -> None:
 
 def _exec_file(path: str, argv: list[str], environ: dict[str, str]) -> None:
     try:
-        os.execve(path, argv, environ)
+        posix.execve(path, argv, environ)
     except OSError as error:
         if error.errno != _ENOEXEC:
             raise
         # A script without #!: execvp(3) and every shell give it to sh.
-        os.execve("/bin/sh", ["/bin/sh", path, *argv[1:]], environ)
+        posix.execve("/bin/sh", ["/bin/sh", path, *argv[1:]], environ)
 
 
 def _explain(errno: int) -> str:
@@ -151,4 +151,4 @@ def _explain(errno: int) -> str:
         return "command not found"
     if errno == _EACCES:
         return "not executable (permission denied)"
-    return os.strerror(errno)
+    return posix.strerror(errno)

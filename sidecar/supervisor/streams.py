@@ -7,7 +7,7 @@
 - fd 2 that is a terminal while fd 1 is not (`cmd | less`) is left alone: isatty(2) must stay true.
 """
 
-import os
+import posix
 
 from sidecar.supervisor import libc
 
@@ -29,20 +29,20 @@ class Streams:
 def plan_streams(wanted_pty: bool | None) -> Streams:
     """Look at our own descriptors 0, 1, 2 and plan. `wanted_pty` None = as the agent's stdout is."""
     stdout_open, stderr_open = is_open(1), is_open(2)
-    pty = (stdout_open and os.isatty(1)) if wanted_pty is None else wanted_pty
+    pty = (stdout_open and posix.isatty(1)) if wanted_pty is None else wanted_pty
     joined = stdout_open and stderr_open and _joined(1, 2)
     if pty:
         terminal = [1]
-        if os.isatty(0):
+        if posix.isatty(0):
             terminal.insert(0, 0)
-        if joined or os.isatty(2) or not stderr_open:
+        if joined or posix.isatty(2) or not stderr_open:
             terminal += [2] if stderr_open else []
             return Streams(True, [], tuple(terminal))
         return Streams(True, [(2,)], tuple(terminal))
     if joined:
         return Streams(False, [(1, 2)], ())
     relayed: list[tuple[int, ...]] = [(1,)] if stdout_open else []
-    if stderr_open and not (wanted_pty is None and os.isatty(2)):
+    if stderr_open and not (wanted_pty is None and posix.isatty(2)):
         relayed.append((2,))
     return Streams(False, relayed, ())
 
@@ -55,18 +55,18 @@ def plug_standard_descriptors() -> None:
     for descriptor in range(3):
         if not is_open(descriptor):
             try:
-                opened = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+                opened = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
             except OSError:
-                opened, spare = os.pipe()  # a file system without /dev/null: any file of ours will do
+                opened, spare = posix.pipe()  # a file system without /dev/null: any file of ours will do
                 if spare > 2:
-                    os.close(spare)
+                    posix.close(spare)
             if opened != descriptor:
-                os.close(opened)
+                posix.close(opened)
 
 
 def is_open(descriptor: int) -> bool:
     try:
-        os.fstat(descriptor)
+        posix.fstat(descriptor)
     except OSError:
         return False
     return True
@@ -74,7 +74,7 @@ def is_open(descriptor: int) -> bool:
 
 def _joined(fd_a: int, fd_b: int) -> bool:
     """Whether both are one open file, so that their order must be kept."""
-    a, b = os.fstat(fd_a), os.fstat(fd_b)
+    a, b = posix.fstat(fd_a), posix.fstat(fd_b)
     if (a.st_dev, a.st_ino, a.st_rdev) != (b.st_dev, b.st_ino, b.st_rdev):
         return False
     exact = libc.same_open_file(fd_a, fd_b)
@@ -83,4 +83,4 @@ def _joined(fd_a: int, fd_b: int) -> bool:
     if a.st_mode & _S_IFMT != _S_IFREG:
         return True
     # Two opens of one regular file have an offset each; with the same offset they cannot be told apart here.
-    return os.lseek(fd_a, 0, os.SEEK_CUR) == os.lseek(fd_b, 0, os.SEEK_CUR)
+    return posix.lseek(fd_a, 0, 1) == posix.lseek(fd_b, 0, 1)
