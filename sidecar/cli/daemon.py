@@ -7,7 +7,7 @@
 import json
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -20,7 +20,6 @@ from sidecar.daemon import client, detach, life
 
 if TYPE_CHECKING:
     from sidecar.daemon.sink import TelemetrySink
-    from sidecar.telemetry.settings import Protocol
 
 EXIT_NOT_RUNNING = 3
 _STOP_TIMEOUT_S = 5.0
@@ -129,26 +128,10 @@ def _daemon_settings(resolved: Resolved) -> life.DaemonSettings:
 
 def _telemetry(resolved: Resolved) -> "TelemetrySink":
     """The telemetry behind the daemon. Imported here: OpenTelemetry takes half a second."""
-    from sidecar.telemetry.families import DEFAULT_FAMILIES
+    from sidecar.telemetry.configured import telemetry_settings
     from sidecar.telemetry.pipeline import Telemetry
-    from sidecar.telemetry.settings import TelemetrySettings
 
-    settings = resolved.settings
-    # The default of ours must not win over OTEL_EXPORTER_OTLP_PROTOCOL; what the user set does.
-    protocol = None if resolved.origin["otlp_protocol"] == "default" else settings.otlp_protocol
-    sink: TelemetrySink = Telemetry(
-        TelemetrySettings(
-            otlp_endpoint=settings.otlp_endpoint,
-            otlp_protocol=cast("Protocol | None", protocol),
-            otlp_headers=settings.otlp_headers or None,
-            metric_export_interval_ns=settings.metric_export_interval_ns,
-            prometheus_port=settings.prometheus_port,
-            families=settings.families or DEFAULT_FAMILIES,
-            capture_command=settings.capture_command,
-            scope="daemon",
-        )
-    )
-    return sink
+    return Telemetry(telemetry_settings(resolved, "daemon"))
 
 
 def _leave() -> NoReturn:

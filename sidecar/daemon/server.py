@@ -219,6 +219,8 @@ class Server:
             self._owners.pop(command.id, None)
             self._note_idleness()
         if event.replay:
+            if isinstance(event, Settled):
+                self.sink.command_settled(command)  # it may have remembered something of it
             return
         if isinstance(event, Started):
             self.sink.command_started(command)

@@ -17,9 +17,10 @@ Provider = Callable[[], Iterable[Command]]
 class TelemetrySink(Protocol):
     """Called on the daemon's event loop, so a call must not block: queue, and export on another thread.
 
-    Replayed events (of a producer that came over from an earlier daemon) are not reported at all, since the
-    earlier daemon reported them. So a heartbeat, a verdict or an end may come for a command whose start was
-    never reported here; `command.identity.get("replay")` then is true.
+    Replayed events (of a producer that came over from an earlier daemon) are not told, since the earlier
+    daemon reported them. So a heartbeat, a verdict or an end may come for a command whose start was not told
+    here; `command.identity.get("replay")` then is true. A replayed end alone is told, for the sink to forget
+    the command; `command.settled["replay"]` then is true, and nothing is to be reported.
     """
 
     def command_started(self, command: Command) -> None: ...
