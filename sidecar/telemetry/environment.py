@@ -9,9 +9,14 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 
-# Read by exporters.py instead: the SDK takes milliseconds, as the specification has it, for seconds.
-_OURS = tuple(f"OTEL_EXPORTER_OTLP_{signal}TIMEOUT" for signal in ("", "TRACES_", "METRICS_", "LOGS_"))
-_HEADERS = tuple(f"OTEL_EXPORTER_OTLP_{signal}HEADERS" for signal in ("", "TRACES_", "METRICS_", "LOGS_"))
+_SIGNALS = ("", "TRACES_", "METRICS_", "LOGS_")
+# Read by targets.py instead: the SDK takes milliseconds, as the specification has it, for seconds, and over gRPC
+# a compression of `none` for an error. A bad exemplar filter is fatal to it; outputs.py knows the good ones.
+_OURS = (
+    *(f"OTEL_EXPORTER_OTLP_{signal}{name}" for signal in _SIGNALS for name in ("TIMEOUT", "COMPRESSION")),
+    "OTEL_METRICS_EXEMPLAR_FILTER",
+)
+_HEADERS = tuple(f"OTEL_EXPORTER_OTLP_{signal}HEADERS" for signal in _SIGNALS)
 _INTERNAL_METRICS = "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED"
 
 _lock = threading.Lock()

@@ -1,6 +1,6 @@
 """OTLP exporters for a target, over HTTP or gRPC. Either library is loaded only when it is asked for.
 
-To be called within `environment.sdk_environ`: certificates, headers and compression are read by the SDK.
+To be called within `environment.sdk_environ`: certificates and headers are read by the SDK.
 """
 
 from __future__ import annotations
@@ -63,7 +63,11 @@ def log_exporter(
 
 
 def _grpc(target: Target, settings: TelemetrySettings) -> dict[str, Any]:
+    import grpc  # type: ignore[import-untyped]  # ships no types
+
+    compressions = {"gzip": grpc.Compression.Gzip, "deflate": grpc.Compression.Deflate}
     options: dict[str, Any] = {"endpoint": target.endpoint, "timeout": target.timeout_s}
+    options["compression"] = compressions.get(target.compression, grpc.Compression.NoCompression)
     if settings.otlp_headers:
         # Metadata keys of HTTP/2 are lower case; gRPC refuses others.
         options["headers"] = tuple((key.lower(), value) for key, value in settings.otlp_headers.items())
@@ -73,9 +77,12 @@ def _grpc(target: Target, settings: TelemetrySettings) -> dict[str, Any]:
 
 
 def _http(target: Target, settings: TelemetrySettings, closing: Closing) -> dict[str, Any]:
+    from opentelemetry.exporter.otlp.proto.http import Compression
+
     from sidecar.telemetry.http_session import Session
 
     options: dict[str, Any] = {"endpoint": target.endpoint, "timeout": target.timeout_s}
+    options["compression"] = Compression(target.compression)
     options["session"] = Session(closing, loopback=target.loopback)
     if settings.otlp_headers:
         options["headers"] = dict(settings.otlp_headers)

@@ -10,7 +10,13 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
-from opentelemetry.sdk.metrics import Counter, MeterProvider
+from opentelemetry.sdk.metrics import (
+    AlwaysOffExemplarFilter,
+    AlwaysOnExemplarFilter,
+    Counter,
+    MeterProvider,
+    TraceBasedExemplarFilter,
+)
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from sidecar.telemetry import exporters
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
 
 _DELAY_MS = 500
 """How long spans and log events are gathered: a heartbeat should be seen while it is news."""
+
+_EXEMPLAR_FILTERS = {"always_on": AlwaysOnExemplarFilter, "always_off": AlwaysOffExemplarFilter}
 
 
 class Outputs:
@@ -104,7 +112,9 @@ class Outputs:
             self._problems.add(str(error))
 
     def _build(self) -> None:
-        meters = MeterProvider(resource=self._resource, shutdown_on_exit=False)
+        chosen = self._settings.environ.get("OTEL_METRICS_EXEMPLAR_FILTER", "").strip().lower()
+        exemplars = _EXEMPLAR_FILTERS.get(chosen, TraceBasedExemplarFilter)()
+        meters = MeterProvider(resource=self._resource, exemplar_filter=exemplars, shutdown_on_exit=False)
         self._try(self._build_prometheus, meters)
         self._try(self._build_otlp_metrics, meters)
         self._try(self._build_metrics, meters)

@@ -10,6 +10,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+# Before anything that imports OpenTelemetry, which logs while it is imported.
+from sidecar.telemetry.quiet import Problems, collect, stop_collecting
+
+# isort: split
 from sidecar.core.verdict_names import MAY_BE_HUNG
 from sidecar.telemetry import describe, resource
 from sidecar.telemetry.conventions import attributes as a
@@ -17,7 +21,6 @@ from sidecar.telemetry.conventions import signals as s
 from sidecar.telemetry.identity import Identity, identity_of
 from sidecar.telemetry.logs import Severity
 from sidecar.telemetry.outputs import Outputs
-from sidecar.telemetry.quiet import Problems, silence, unsilence
 from sidecar.telemetry.sentences import sentence
 from sidecar.telemetry.spans import SpanBuilder
 from sidecar.telemetry.targets import sdk_disabled
@@ -65,7 +68,7 @@ class Telemetry:
         self._outputs: Outputs | None = None
         self._shut_down = False
         self.disabled = sdk_disabled(settings.environ)
-        silence(self._problems)
+        collect(self._problems)
         if self.disabled:
             return
         built = resource.build(settings)
@@ -105,7 +108,7 @@ class Telemetry:
         self._shut_down = True
         if self._outputs is not None:
             self._outputs.shutdown(budget_s)
-        unsilence(self._problems)
+        stop_collecting(self._problems)
 
     def status(self) -> dict[str, Any]:
         """What is sent where, and what went wrong lately. JSON-ready; holds no secret."""

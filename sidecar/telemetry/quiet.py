@@ -37,15 +37,18 @@ class Problems(logging.Handler):
             return list(self._recent)
 
 
-def silence(problems: Problems) -> None:
-    """Route the SDK's loggers to `problems`, and to nowhere else. Undone by `unsilence`, save for the silence."""
-    logger = logging.getLogger("opentelemetry")
-    logger.propagate = False
-    logger.addHandler(logging.NullHandler())
-    logger.addHandler(problems)
+def collect(problems: Problems) -> None:
+    """What the SDK's loggers say goes to `problems` from now on."""
+    _logger.addHandler(problems)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
-def unsilence(problems: Problems) -> None:
-    """Stop collecting; the loggers stay silent, since the SDK's threads may outlive a bounded shutdown."""
-    logging.getLogger("opentelemetry").removeHandler(problems)
+def stop_collecting(problems: Problems) -> None:
+    """The loggers stay silent, since the SDK's threads may outlive a bounded shutdown."""
+    _logger.removeHandler(problems)
+
+
+# At import, since the SDK logs while it is imported (OTEL_PYTHON_CONTEXT): this module must come before it.
+_logger = logging.getLogger("opentelemetry")
+_logger.propagate = False
+_logger.addHandler(logging.NullHandler())

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sidecar.telemetry.settings import Protocol, TelemetrySettings
 
 Signal = Literal["traces", "metrics", "logs"]
+Compression = Literal["none", "gzip", "deflate"]
 SIGNALS: tuple[Signal, ...] = ("traces", "metrics", "logs")
 
 _DEFAULT_TIMEOUT_MS = 10_000
@@ -31,6 +32,7 @@ class Target:
     endpoint: str
     timeout_s: float
     loopback: bool
+    compression: Compression = "none"
 
     @property
     def shown(self) -> str:
@@ -51,7 +53,13 @@ def target_of(signal: Signal, settings: TelemetrySettings, problems: list[str]) 
         return None
     protocol = _protocol(signal, settings, problems)
     endpoint = _endpoint(signal, settings, protocol)
-    return Target(protocol, endpoint, _timeout_s(signal, environ, problems), is_loopback(endpoint))
+    return Target(
+        protocol,
+        endpoint,
+        _timeout_s(signal, environ, problems),
+        is_loopback(endpoint),
+        _compression(signal, environ, problems),
+    )
 
 
 def is_loopback(endpoint: str) -> bool:
@@ -125,6 +133,18 @@ def _timeout_s(signal: Signal, environ: Mapping[str, str], problems: list[str]) 
             return timeout_ms / 1000
         problems.append(f"OTLP timeout {asked!r} is not a number of milliseconds; {_DEFAULT_TIMEOUT_MS} is used")
     return _DEFAULT_TIMEOUT_MS / 1000
+
+
+def _compression(signal: Signal, environ: Mapping[str, str], problems: list[str]) -> Compression:
+    # Not left to the SDK: over gRPC it takes `none` for an error.
+    asked = _variable(signal, "COMPRESSION", environ).lower()
+    if asked == "gzip":
+        return "gzip"
+    if asked == "deflate":
+        return "deflate"
+    if asked not in ("", "none"):
+        problems.append(f"OTLP compression {asked!r} is not supported; use gzip, deflate or none")
+    return "none"
 
 
 def _variable(signal: Signal, name: str, environ: Mapping[str, str]) -> str:

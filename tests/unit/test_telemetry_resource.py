@@ -39,11 +39,11 @@ def test_sdk_sees_our_environment_and_the_process_keeps_its_own(monkeypatch: pyt
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "key=agents-own-token")
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     before = dict(os.environ)
-    ours = {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_EXPORTER_OTLP_TIMEOUT": "10000", "HOME": "/nowhere"}
+    ours = {"OTEL_BSP_MAX_QUEUE_SIZE": "9", "OTEL_EXPORTER_OTLP_TIMEOUT": "10000", "HOME": "/nowhere"}
     with sdk_environ(ours, own_endpoint=False):
         seen = {name: value for name, value in os.environ.items() if name.startswith("OTEL_")}
     assert seen == {
-        "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+        "OTEL_BSP_MAX_QUEUE_SIZE": "9",
         "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED": "true",
     }
     assert dict(os.environ) == before

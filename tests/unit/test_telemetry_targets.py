@@ -75,6 +75,14 @@ def test_timeout_is_in_milliseconds_as_the_specification_has_it() -> None:
     assert len(problems) == 1
 
 
+@pytest.mark.parametrize(("asked", "got"), [("gzip", "gzip"), ("deflate", "deflate"), ("none", "none"), ("x", "none")])
+def test_compression(asked: str, got: str) -> None:
+    target, problems = _target("traces", {f"{BASE}COMPRESSION": asked})
+    assert target is not None
+    assert target.compression == got
+    assert len(problems) == (asked == "x")
+
+
 def test_unknown_protocol_falls_back_and_says_so() -> None:
     target, problems = _target("traces", {f"{BASE}PROTOCOL": "http/json"})
     assert target is not None

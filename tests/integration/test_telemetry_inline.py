@@ -1,0 +1,100 @@
+"""Telemetry on a thread of the supervisor's own process."""
+
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from sidecar.core import frame as wire
+from sidecar.telemetry.inline import InlineSink
+from sidecar.telemetry.settings import TelemetrySettings
+from sidecar.testing import FakeClock
+from sidecar.testing.otlp import OtlpReceiver
+from sidecar.testing.scripted import ScriptedCommand
+
+
+def _frames() -> tuple[ScriptedCommand, list[dict[str, Any]]]:
+    clock = FakeClock()
+    script = ScriptedCommand(clock, "pytest")
+    frames = [script.start().identity]
+    clock.advance(10)
+    frames.append(script.beat("sleeping"))
+    clock.advance(1)
+    frames.append(script.judge("network_peer_dead"))
+    frames.append(script.settle())
+    return script, frames
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_frames_become_telemetry(encoded: bool) -> None:
+    script, frames = _frames()
+    with OtlpReceiver() as receiver:
+        sink = InlineSink(lambda: TelemetrySettings(otlp_endpoint=receiver.http_endpoint, scope="inline", environ={}))
+        for frame in frames:
+            # None stands for an absent key, as in the supervisor's own frames.
+            sink.put(wire.encode(frame) if encoded else {**frame, "evidence": None})
+        sink.close(5.0)
+        assert sink.failure is None
+        assert sink.dropped == 0
+        assert [span.name for span in receiver.spans] == [
+            "sidecar.started",
+            "sidecar.heartbeat",
+            "sidecar.heartbeat",
+            "pytest",
+        ]
+        assert receiver.spans[-1].span_id == script.span_id
+        assert {log.event_name for log in receiver.logs} >= {"sidecar.heartbeat", "sidecar.settled"}
+        assert any(metric.name == "sidecar.command.duration" for metric in receiver.metrics)
+
+
+def test_close_keeps_to_its_budget_whatever_the_settings_do() -> None:
+    sink = InlineSink(lambda: time.sleep(30) or TelemetrySettings(environ={}))  # type: ignore[func-returns-value]
+    before_s = time.monotonic()
+    sink.close(0.2)
+    assert time.monotonic() - before_s < 0.7
+
+
+def test_full_queue_drops_heartbeats_and_keeps_the_ends() -> None:
+    _, frames = _frames()
+    sink = InlineSink(lambda: time.sleep(30) or TelemetrySettings(environ={}))  # type: ignore[func-returns-value]
+    for _ in range(2000):
+        sink.put(frames[1])
+    dropped = sink.dropped
+    assert dropped > 900
+    sink.put(frames[-1])
+    sink.put(wire.encode(frames[-1]))
+    assert sink.dropped == dropped
+    sink.close(0)
+
+
+def test_no_telemetry_is_no_failure_of_the_command() -> None:
+    def fail() -> TelemetrySettings:
+        raise ImportError("no such library")
+
+    _, frames = _frames()
+    sink = InlineSink(fail)
+    for frame in frames:
+        sink.put(frame)
+    sink.close(5.0)
+    assert sink.failure is not None
+    assert "no such library" in sink.failure
+
+
+def test_a_bad_frame_is_not_the_end() -> None:
+    script, frames = _frames()
+    with OtlpReceiver() as receiver:
+        sink = InlineSink(lambda: TelemetrySettings(otlp_endpoint=receiver.http_endpoint, scope="inline", environ={}))
+        sink.put(b"garbage\n")
+        sink.put({"type": "command_settled"})
+        for frame in frames:
+            sink.put(frame)
+        sink.close(5.0)
+        assert script.span_id in {span.span_id for span in receiver.spans}
+
+
+def test_importing_it_is_light() -> None:
+    program = "import sys; import sidecar.telemetry.inline; print([m for m in sys.modules if 'opentelemetry' in m])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=20)
+    assert done.stdout.strip() == "[]"

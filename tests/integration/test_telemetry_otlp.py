@@ -1,0 +1,348 @@
+"""What really arrives over OTLP, by HTTP and by gRPC, while commands run and when they have ended."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pytest
+
+from sidecar.core.command import Command
+from sidecar.telemetry.conventions.attributes import RESOURCE
+from sidecar.telemetry.conventions.metrics import METRICS
+from sidecar.telemetry.conventions.signals import LOG_EVENTS, SPAN_EVENTS, SPANS
+from sidecar.telemetry.pipeline import Telemetry
+from sidecar.telemetry.settings import TelemetrySettings
+from sidecar.testing import FakeClock
+from sidecar.testing.otlp import OtlpReceiver
+from sidecar.testing.received import ReceivedMetric, ReceivedSpan
+from sidecar.testing.scripted import ScriptedCommand
+
+
+class Rig:
+    """Telemetry on a fake clock, sending to a receiver; plays the daemon's part."""
+
+    def __init__(self, receiver: OtlpReceiver, protocol: Literal["http/protobuf", "grpc"], **settings: Any) -> None:
+        self.receiver = receiver
+        self.clock = FakeClock()
+        self.running: dict[str, Command] = {}
+        endpoint = receiver.grpc_endpoint if protocol == "grpc" else receiver.http_endpoint
+        made = {
+            "otlp_endpoint": endpoint,
+            "otlp_protocol": protocol,
+            "metric_export_interval_ns": 200_000_000,
+            "environ": {},
+            **settings,
+        }
+        self.telemetry = Telemetry(
+            TelemetrySettings(**made), monotonic_ns=self.clock.monotonic_ns, unix_ns=self.clock.unix_ns
+        )
+        self.telemetry.observe(lambda: list(self.running.values()))
+
+    def start(self, program: str = "make", **identity: Any) -> ScriptedCommand:
+        script = ScriptedCommand(self.clock, program, **identity)
+        self.running[script.id] = script.start()
+        self.telemetry.command_started(script.command)
+        return script
+
+    def beat(self, script: ScriptedCommand, verdict: str | None = None) -> None:
+        frame = script.beat(verdict)
+        self.telemetry.heartbeat(script.command, frame)
+
+    def judge(self, script: ScriptedCommand, verdict: str) -> None:
+        frame = script.judge(verdict, ["a fact"])
+        self.telemetry.verdict_changed(script.command, frame)
+
+    def settle(self, script: ScriptedCommand, reason: str = "exited", **fields: Any) -> None:
+        script.settle(reason, **fields)
+        self.end(script)
+
+    def lose(self, script: ScriptedCommand) -> None:
+        script.lose()
+        self.end(script)
+
+    def end(self, script: ScriptedCommand) -> None:
+        self.running.pop(script.id, None)
+        self.telemetry.command_settled(script.command)
+
+    def wait_for_role(self, role: str) -> ReceivedSpan:
+        return self.receiver.wait_for_span(lambda span: span.attributes["sidecar.span.role"] == role)
+
+    def wait_for_value(self, name: str, value: float, **labels: str) -> ReceivedMetric:
+        return self.receiver.wait_for_metric(
+            lambda metric: metric.name == name and metric.value == value and labels.items() <= metric.attributes.items()
+        )
+
+    def flush(self) -> None:
+        self.telemetry.shutdown(5)
+
+
+@pytest.fixture(params=["http/protobuf", "grpc"])
+def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
+    with OtlpReceiver(grpc=request.param == "grpc") as receiver:
+        made = Rig(receiver, request.param)
+        yield made
+        made.flush()
+
+
+@pytest.fixture
+def http_rig() -> Iterator[Rig]:
+    with OtlpReceiver() as receiver:
+        made = Rig(receiver, "http/protobuf")
+        yield made
+        made.flush()
+
+
+def test_a_silent_command_is_seen_alive_before_it_ends_and_its_own_span_comes_once(rig: Rig) -> None:
+    script = rig.start("pytest", parentSpanId="cd" * 8, timeoutMs=120_000, toolCallId="call_1", sessionId="s-42")
+    started = rig.wait_for_role("started")
+    rig.clock.advance(4)
+    script.write(840, 12)
+    rig.clock.advance(10)
+    rig.beat(script, "network_wait")
+    heartbeat = rig.wait_for_role("heartbeat")
+    assert not [span for span in rig.receiver.spans if span.attributes["sidecar.span.role"] == "command"]
+    for span in (started, heartbeat):
+        assert (span.trace_id, span.parent_span_id) == (script.trace_id, script.span_id)
+        assert span.name == f"sidecar.{span.attributes['sidecar.span.role']}"
+        assert span.attributes["gen_ai.tool.call.id"] == "call_1"
+    assert started.start_unix_ns == started.end_unix_ns
+    assert heartbeat.end_unix_ns - heartbeat.start_unix_ns == 10_000_000_000
+    assert [event.name for event in heartbeat.events] == ["sidecar.heartbeat"]
+
+    rig.clock.advance(1)
+    rig.settle(script, exitCode=2)
+    rig.flush()
+    (command,) = [span for span in rig.receiver.spans if span.attributes["sidecar.span.role"] == "command"]
+    assert (command.trace_id, command.span_id, command.parent_span_id) == (
+        script.trace_id,
+        script.span_id,
+        "cd" * 8,
+    )
+    assert (command.name, command.kind, command.status) == ("pytest", "CLIENT", "ERROR")
+    assert command.attributes["shell.heartbeat_count"] == 1
+    assert command.attributes["shell.last_output_age_ms"] == 11_000
+    assert command.attributes["process.exit.code"] == 2
+    assert command.attributes["error.type"] == "2"
+    assert [event.name for event in command.events] == ["sidecar.heartbeat"]
+    assert len({span.span_id for span in rig.receiver.spans}) == 3
+    assert rig.telemetry.status()["problems"] == []
+
+
+def test_log_events_tell_it_all_in_the_spans_context(rig: Rig) -> None:
+    script = rig.start("pytest")
+    rig.clock.advance(10)
+    rig.beat(script, "sleeping")
+    rig.clock.advance(2)
+    rig.judge(script, "network_peer_dead")
+    lost = rig.start("make")
+    rig.lose(lost)
+    rig.settle(script, "timeout", signal="SIGTERM")
+    rig.flush()
+    ours = [log for log in rig.receiver.logs if log.span_id == script.span_id]
+    assert [log.event_name for log in ours] == [
+        "sidecar.started",
+        "sidecar.verdict",
+        "sidecar.heartbeat",
+        "sidecar.verdict",
+        "sidecar.settled",
+    ]
+    assert {log.trace_id for log in ours} == {script.trace_id}
+    assert [log.severity for log in ours] == ["INFO", "INFO", "INFO", "WARN", "INFO"]
+    assert ours[3].attributes["sidecar.verdict.previous"] == "sleeping"
+    assert ours[3].attributes["sidecar.verdict.evidence"] == ["a fact"]
+    assert ours[2].body == "pytest still runs after 10.0 s, no output yet, sleeping"
+    assert ours[4].attributes["error.type"] == "timeout"
+    theirs = [log for log in rig.receiver.logs if log.span_id == lost.span_id]
+    assert [(log.event_name, log.severity) for log in theirs] == [
+        ("sidecar.started", "INFO"),
+        ("sidecar.lost", "ERROR"),
+    ]
+
+
+def test_metrics_by_name_unit_and_labels(rig: Rig) -> None:
+    assert rig.wait_for_value("sidecar.commands.lost", 0, family="make").monotonic
+    first = rig.start("make", sessionId="s-1")
+    rig.clock.advance(10)
+    rig.beat(first, "network_peer_dead")
+    suspect = rig.wait_for_value("sidecar.suspect.output.age", 10, family="make", session="s-1")
+    assert suspect.attributes["trace_id"] == first.trace_id
+    active = rig.wait_for_value("sidecar.commands.active", 1, family="make", state="silent")
+    assert (active.kind, active.monotonic, active.unit) == ("sum", False, "{command}")
+    rig.wait_for_value("sidecar.output.age", 10)
+    rig.lose(first)
+    lost = rig.wait_for_value("sidecar.commands.lost", 1, family="make")
+    assert (lost.unit, lost.cumulative, lost.monotonic) == ("{command}", True, True)
+    rig.wait_for_value("sidecar.verdicts", 1, family="make", verdict="network_peer_dead")
+    rig.wait_for_value("sidecar.heartbeats", 1, verdict="network_peer_dead")
+    duration = rig.receiver.wait_for_metric(lambda metric: metric.name == "sidecar.command.duration")
+    assert duration.attributes == {"outcome": "lost"}
+    assert duration.histogram is not None
+    assert (duration.histogram.count, duration.histogram.sum) == (1, 10)
+    rig.wait_for_value("sidecar.commands.active", 0, family="make", state="silent")
+    assert any(metric.name.startswith("otel.sdk.processor.span") for metric in rig.receiver.metrics)
+    # The suspect is gone with its command: nothing lingers.
+    rig.receiver.clear()
+    rig.wait_for_value("sidecar.suspect.hidden", 0)
+    assert not [metric for metric in rig.receiver.metrics if metric.name == "sidecar.suspect.output.age"]
+
+
+def test_unsampled_has_no_spans_but_logs_and_metrics(rig: Rig) -> None:
+    script = rig.start("make", traceFlags="00", parentSpanId="ab" * 8)
+    rig.clock.advance(10)
+    rig.beat(script, "sleeping")
+    rig.settle(script)
+    rig.flush()
+    assert rig.receiver.spans == []
+    assert [log.event_name for log in rig.receiver.logs][-1] == "sidecar.settled"
+    assert rig.wait_for_value("sidecar.heartbeats", 1, verdict="sleeping")
+
+
+def test_lost_and_spawn_failed(rig: Rig) -> None:
+    lost = rig.start("make")
+    rig.clock.advance(30)
+    rig.lose(lost)
+    failed = ScriptedCommand(rig.clock, "no-such-program")
+    failed.fail_to_spawn("ENOENT")
+    rig.end(failed)
+    rig.flush()
+    spans = {span.span_id: span for span in rig.receiver.spans}
+    assert spans[lost.span_id].attributes["error.type"] == "lost"
+    assert spans[lost.span_id].end_unix_ns - spans[lost.span_id].start_unix_ns == 30_000_000_000
+    assert spans[failed.span_id].attributes["error.type"] == "ENOENT"
+    assert spans[failed.span_id].status == "ERROR"
+    assert spans[failed.span_id].name == "no-such-program"
+    # A spawn that failed was never started.
+    assert len([span for span in rig.receiver.spans if span.name == "sidecar.started"]) == 1
+
+
+def test_eight_hours_of_silence(http_rig: Rig) -> None:
+    rig = http_rig
+    script = rig.start("make")
+    for _ in range(2880):
+        rig.clock.advance(10)
+        rig.beat(script, "sleeping")
+    rig.settle(script)
+    rig.flush()
+    roles = [span.attributes["sidecar.span.role"] for span in rig.receiver.spans]
+    assert roles.count("heartbeat") == 481
+    (command,) = [span for span in rig.receiver.spans if span.attributes["sidecar.span.role"] == "command"]
+    assert command.attributes["shell.heartbeat_count"] == 2880
+    assert len(command.events) <= 128
+    assert len(command.events) + command.attributes["sidecar.heartbeat.events_dropped"] == 2880
+
+
+def test_what_an_earlier_daemon_told_is_not_told_again(http_rig: Rig) -> None:
+    rig = http_rig
+    script = ScriptedCommand(rig.clock, "make")
+    rig.running[script.id] = script.start()
+    script.command.identity["replay"] = True
+    rig.telemetry.command_started(script.command)
+    frame = script.beat("sleeping") | {"replay": True}
+    rig.telemetry.heartbeat(script.command, frame)
+    rig.clock.advance(10)
+    rig.beat(script, "sleeping")
+    rig.settle(script)
+    rig.flush()
+    assert [log.event_name for log in rig.receiver.logs if log.event_name != "sidecar.verdict"] == [
+        "sidecar.heartbeat",
+        "sidecar.settled",
+    ]
+    assert not [span for span in rig.receiver.spans if span.name == "sidecar.started"]
+    assert rig.wait_for_value("sidecar.commands.started", 0, family="make")
+    (command,) = [span for span in rig.receiver.spans if span.span_id == script.span_id]
+    assert command.attributes["shell.heartbeat_count"] == 2
+
+
+def test_a_hostile_identity_costs_nobody_else(http_rig: Rig) -> None:
+    rig = http_rig
+    bad = rig.start("evil", traceId="not hex")
+    rig.beat(bad)
+    rig.settle(bad)
+    good = rig.start("make")
+    rig.settle(good)
+    rig.flush()
+    assert good.span_id in {span.span_id for span in rig.receiver.spans}
+    assert rig.telemetry.status()["problem_count"] >= 3
+
+
+def test_only_registered_names_go_out(rig: Rig) -> None:
+    script = rig.start("make", toolName="Bash", toolCallId="c", sessionId="s", timeoutMs=60_000, commandLine="make")
+    rig.clock.advance(10)
+    script.write()
+    rig.clock.advance(10)
+    rig.beat(script, "computing")
+    rig.judge(script, "deadlock_suspected")
+    rig.wait_for_value("sidecar.suspect.output.age", 10)
+    rig.settle(script, "signaled", signal="SIGKILL", maxRssBytes=1, cpuUserMs=1, cpuSystemMs=1)
+    rig.lose(rig.start("make"))
+    rig.flush()
+    assert len(rig.receiver.spans) == 6
+    for span in rig.receiver.spans:
+        assert set(span.attributes) <= set(SPANS[span.attributes["sidecar.span.role"]].attributes)
+        assert set(span.resource) <= set(RESOURCE)
+        for event in span.events:
+            assert set(event.attributes) <= set(SPAN_EVENTS[event.name].attributes)
+    for log in rig.receiver.logs:
+        assert set(log.attributes) <= set(LOG_EVENTS[log.event_name].attributes)
+    assert {log.event_name for log in rig.receiver.logs} == set(LOG_EVENTS)
+    kinds = {"counter": "sum", "observable up-down counter": "sum", "observable gauge": "gauge"}
+    seen = set()
+    for metric in rig.receiver.metrics:
+        if metric.name.startswith("otel.sdk."):
+            continue
+        known = METRICS[metric.name]
+        assert (metric.unit, set(metric.attributes)) == (known.unit, set(known.attributes))
+        assert metric.kind == kinds.get(known.instrument, known.instrument)
+        seen.add(metric.name)
+    assert seen == set(METRICS)
+
+
+def test_headers_and_compression() -> None:
+    environ = {
+        "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=somebody-elses-token",
+    }
+    with OtlpReceiver() as receiver:
+        rig = Rig(receiver, "http/protobuf", environ=environ, otlp_headers={"X-Key": "ours"})
+        rig.settle(rig.start())
+        rig.flush()
+        assert receiver.spans
+        assert {path for path, _ in receiver.requests} == {"/v1/traces", "/v1/metrics", "/v1/logs"}
+        for _, headers in receiver.requests:
+            assert headers["content-encoding"] == "gzip"
+            assert headers["x-key"] == "ours"
+            assert "authorization" not in headers
+
+
+def test_grpc_headers() -> None:
+    with OtlpReceiver(grpc=True) as receiver:
+        rig = Rig(receiver, "grpc", otlp_headers={"X-Key": "ours"})
+        rig.settle(rig.start())
+        rig.flush()
+        assert {headers["x-key"] for _, headers in receiver.requests} == {"ours"}
+
+
+def test_standard_variables_per_signal() -> None:
+    with OtlpReceiver(grpc=True) as receiver:
+        environ = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.http_endpoint,
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": receiver.grpc_endpoint,
+            "OTEL_LOGS_EXPORTER": "none",
+        }
+        rig = Rig(receiver, "http/protobuf", otlp_endpoint=None, otlp_protocol=None, environ=environ)
+        rig.settle(rig.start())
+        rig.flush()
+        assert {path for path, _ in receiver.requests} == {"TraceService/Export", "/v1/metrics"}
+        assert "logs" not in rig.telemetry.status()["signals"]
+
+
+def test_sdk_disabled() -> None:
+    with OtlpReceiver() as receiver:
+        rig = Rig(receiver, "http/protobuf", environ={"OTEL_SDK_DISABLED": "true"})
+        script = rig.start()
+        rig.beat(script)
+        rig.settle(script)
+        rig.telemetry.loop_alive()
+        rig.flush()
+        assert receiver.requests == []
+        assert rig.telemetry.status()["disabled"] is True
