@@ -38,13 +38,22 @@ _MAX_LINE_BYTES: Final = 1 << 20
 
 
 def request(path: str, name: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> "Iterator[Record]":
-    """Ask the daemon on `path` for "list", "status" or "stop"; yields its answers until it closes.
+    """Ask the daemon on `path` for "list", "status" or "stop". The request is sent at once; iterate for the answers.
 
     `timeout_s` bounds the wait for each answer (a daemon that was only just started needs a second for its
     first). Raises DaemonUnavailable: nobody listens, it does not answer, or it answers with an error.
     """
-    with Subscription(_connect(path, timeout_s), path) as answers:
+    answers = Subscription(_connect(path, timeout_s), path)
+    try:
         answers.send({"request": name}, timeout_s)
+    except BaseException:
+        answers.close()
+        raise
+    return _answers(answers, path, timeout_s)
+
+
+def _answers(answers: "Subscription", path: str, timeout_s: float) -> "Iterator[Record]":
+    with answers:
         while (answer := answers.next_within(timeout_s)) is not None:
             if answer.get("type") == "error":
                 raise DaemonUnavailable(f"the daemon on {path} answered: {answer.get('message')}")

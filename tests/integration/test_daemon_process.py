@@ -347,3 +347,34 @@ def test_a_hanging_exporter_does_not_hold_the_exit(path: str, stuck: bool) -> No
     finally:
         child.kill()
         child.wait()
+
+
+UNREACHABLE = """
+import sys
+sys.path.insert(0, {root!r})
+from sidecar.daemon import life
+
+life._REACHABLE_CHECK_NS = 0
+settings = life.DaemonSettings(socket_path={path!r})
+life.serve(life.acquire(settings, None), settings)
+"""
+
+
+def test_a_daemon_whose_socket_was_removed_ends_once_nothing_runs(path: str) -> None:
+    child = subprocess.Popen([sys.executable, "-c", UNREACHABLE.format(root=ROOT, path=path)], env=environ())
+    try:
+        answering(path)
+        with connected(path) as producer, client.subscribe(path) as told:
+            producer.sendall(frames("c", ends=False))
+            assert told.next_within(WAIT_S) is not None
+            assert told.next_within(WAIT_S) is not None
+            os.unlink(path)
+            with pytest.raises(subprocess.TimeoutExpired):
+                child.wait(1.5)
+            with listening.bind(path).sock:  # another may take the place meanwhile; its file stays
+                producer.close()
+                assert child.wait(WAIT_S) == 0
+                assert os.path.exists(path)
+    finally:
+        child.kill()
+        child.wait()

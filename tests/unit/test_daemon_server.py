@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import threading
 import time
 from pathlib import Path
@@ -326,16 +325,3 @@ def test_after_the_end_began_a_write_fails_or_is_read(tmp_path: Path) -> None:
         writer.join(WAIT_S)
         producer.close()
     assert [call[0] for call in daemon.sink.calls].count("heartbeat") == taken
-
-
-def test_a_foreign_socket_is_not_spoken_to(tmp_path: Path) -> None:
-    path = str(tmp_path / "plain.sock")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen()
-        listener.settimeout(WAIT_S)
-        answered = threading.Thread(target=lambda: listener.accept()[0].sendall(b"SSH-2.0-whatever\r\n"))
-        answered.start()
-        with pytest.raises(DaemonUnavailable):
-            client.status(path)
-        answered.join(WAIT_S)
