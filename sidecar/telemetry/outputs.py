@@ -91,7 +91,7 @@ class Outputs:
         not through by then is lost with the process: the threads are daemons.
         """
         deadline_s = time.monotonic() + budget_s
-        self._closing.deadline_s = deadline_s
+        self._closing.begin(deadline_s)
         endings: list[Callable[[], object]] = []
         if self.spans is not None:
             endings.append(self.spans.shutdown)
