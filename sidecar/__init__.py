@@ -6,5 +6,5 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-load_prepared: "Callable[[], None] | None" = None
-"""Set where the start-up cache (`sidecar.startup_cache`) was used: loads the rest of the fast path from it."""
+load_rest: "Callable[[], None] | None" = None
+"""Set where the start-up cache (`sidecar.startup_cache`) is used: loads what it holds for after the fork."""

@@ -6,8 +6,8 @@ the modules itself, in 1 ms. Like a .pyc file it is valid only for this interpre
 the recorded modification times and sizes; else, or where the folder may not be written to, the ordinary
 import does the same, slower.
 
-The file holds marshal.dumps((code of LOADER, entries before the spawn, entries behind it)), where an entry is
-(module name, source path, mtime in ns, size in bytes, is a package, code).
+The file holds marshal.dumps((code of LOADER, entries to load at once, entries to load after the fork)), where an
+entry is (module name, source path, mtime in ns, size in bytes, is a package, code).
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from types import CodeType
 Entry = tuple[str, str, int, int, bool, CodeType]
 
 # In an order in which each finds what it imports at once.
-BEFORE_SPAWN = (
+FAST_PATH = (
     "sidecar",
     "sidecar.core",
     "sidecar.core.errors",
@@ -37,8 +37,6 @@ BEFORE_SPAWN = (
     "sidecar.supervisor.spawn",
     "sidecar.supervisor.streams",
     "sidecar.supervisor.run",
-)
-BEHIND_SPAWN = (
     "sidecar.core.output",
     "sidecar.core.frame",
     "sidecar.core.heartbeat",
@@ -47,13 +45,13 @@ BEHIND_SPAWN = (
     "sidecar.supervisor.child",
     "sidecar.supervisor.delivery",
     "sidecar.supervisor.leave",
-    "sidecar.supervisor.loop",
     "sidecar.supervisor.relay",
     "sidecar.supervisor.reports",
     "sidecar.supervisor.sink",
-    "sidecar.rendezvous",
-    "sidecar.supervisor.link",
 )
+# These load shared objects (select, _socket): done while the child is on its way to exec, it costs no time. What
+# is pure Python is better loaded before: after a fork each page that is written to must first be copied.
+AFTER_FORK = ("sidecar.supervisor.loop", "sidecar.rendezvous", "sidecar.supervisor.link")
 
 # Run by bin/sidecar with `first` and `rest` in its globals. Without importlib: that is the point.
 LOADER = '''
@@ -85,7 +83,7 @@ def load(entries):
 
 if valid(first) and valid(rest):
     load(first)
-    sys.modules["sidecar"].load_prepared = lambda: load(rest)
+    sys.modules["sidecar"].load_rest = lambda: load(rest)
 '''
 
 
@@ -99,9 +97,8 @@ def build() -> bytes:
     """The file's content, from the sources as they are now. Raises OSError where they cannot be read."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     loader = compile(LOADER, "<sidecar start-up cache>", "exec", optimize=2)
-    first = [_entry(root, name) for name in BEFORE_SPAWN]
-    rest = [_entry(root, name) for name in BEHIND_SPAWN]
-    return marshal.dumps((loader, first, rest))
+    first = [_entry(root, name) for name in FAST_PATH]
+    return marshal.dumps((loader, first, [_entry(root, name) for name in AFTER_FORK]))
 
 
 def refresh() -> bool:

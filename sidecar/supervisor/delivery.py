@@ -89,6 +89,7 @@ class Delivery:
             ensure_listening(path, self._environ, names, time.time())
 
         self.link = Link(path, start, self._notes)
+        self.link.connect(time.monotonic_ns())
 
     def _fall_back(self, frame: "Frame") -> None:
         """No daemon is to be had. The heavy telemetry is loaded only once a command is silent for an interval:

@@ -87,7 +87,7 @@ class Link:
         elif kind == wire.SETTLED:
             self._end = kept
         if self._socket is None:
-            # The replay on connecting carries it.
+            # Where the connecting succeeds now or later, it replays this frame too.
             if self.retry_ns is None or now_ns >= self.retry_ns or kind == wire.SETTLED:
                 self.connect(now_ns)
             return

@@ -59,8 +59,8 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         for descriptor in ours:
             posix.close(descriptor)
         # While the child goes on to its exec, load what we need beside it.
-        if sidecar.load_prepared is not None:
-            sidecar.load_prepared()
+        if sidecar.load_rest is not None:
+            sidecar.load_rest()
         from sidecar.core.output import OutputStats
         from sidecar.supervisor.child import Child
         from sidecar.supervisor.delivery import Delivery
@@ -70,18 +70,18 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         from sidecar.supervisor.reports import Reports
         from sidecar.supervisor.sink import Sink
 
+        stats = OutputStats(started_ns)
+        channels = [
+            Channel(source, Sink(group[0]), stats, group[0], terminal=on_terminal)
+            for source, group, on_terminal in sources
+        ]
+        reports = Reports(options, context, pty=streams.pty, started_ns=started_ns, unix_ms=unix_ms)
+        delivery = Delivery(options, environ, inline_factory)
         spawning.confirm()
     except SpawnError as error:
         _spawn_failed(error, options, context, environ, inline_factory, streams, started_ns, unix_ms)
         return
-    reports = Reports(options, context, pty=streams.pty, started_ns=started_ns, unix_ms=unix_ms)
-    delivery = Delivery(options, environ, inline_factory)
     delivery.send(reports.started(spawning.pid))
-    stats = OutputStats(started_ns)
-    channels = [
-        Channel(source, Sink(group[0]), stats, group[0], terminal=on_terminal)
-        for source, group, on_terminal in sources
-    ]
     keys = None
     if terminal is not None:
         from sidecar.supervisor.keys import Keys
