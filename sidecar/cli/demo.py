@@ -45,7 +45,9 @@ def demo(scale: float) -> int:
         return 128 + signal.SIGINT
     except _Ended as end:
         return end.exit_code
-    except SidecarError as error:
+    except BrokenPipeError:
+        raise  # nobody reads any more, which is no fault: the root of the command line knows what to do
+    except (SidecarError, OSError) as error:
         missing = [str(error)]
     if missing:
         click.echo(f"sidecar demo: {'; '.join(missing)}", err=True)

@@ -26,7 +26,7 @@ _METRIC_INTERVAL_NS: Final = 1_000_000_000  # the least that is allowed, so that
 _METRIC_PAUSE_S: Final = 4.0
 _TALK_LINES: Final = 24
 _SILENT_S: Final = 25.0
-_TIMEOUT_S: Final = 13.0
+_TIMEOUT_S: Final = 15.0
 _POLL_S: Final = 0.1
 # What is on its way when the last command ends gets this long: an exporter's batch may wait for 5 s.
 _TAIL_TIMEOUT_S: Final = 12.0

@@ -6,6 +6,7 @@ SIDECAR_* variable of the caller gets in, and the daemon is a child that is ende
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ _READY_TIMEOUT_S: Final = 30.0
 _STOP_TIMEOUT_S: Final = 8.0
 # Should the demo itself be killed with SIGKILL, its daemon ends by itself after this long.
 _IDLE_TIMEOUT: Final = "60s"
+_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _DROPPED_PREFIXES: Final = ("SIDECAR_", "OTEL_", "XDG_")
 _DROPPED: Final = ("TRACEPARENT", "TRACESTATE")
 _XDG: Final = ("RUNTIME_DIR", "CONFIG_HOME", "CACHE_HOME", "STATE_HOME", "DATA_HOME")
@@ -68,9 +70,8 @@ def module_argv() -> list[str]:
 
 
 class Stage:
-    """A context manager: `start_daemon()`, then `start(...)` for each command; leaving it ends and removes all.
-
-    `sidecar_argv` is how to start the sidecar for the commands.
+    """A context manager, for the main thread: `start_daemon()`, then `start(...)` for each command; leaving it ends
+    and removes all. `sidecar_argv` is how to start the sidecar for the commands.
     """
 
     def __init__(self, sidecar_argv: Sequence[str]) -> None:
@@ -88,11 +89,17 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for child in self._children:
-            _end(child)
-        if self._daemon is not None:
-            _end(self._daemon)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        # A second Ctrl-C must not leave half of it behind; all of this is bounded in time.
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING_SIGNALS}
+        try:
+            # The commands first: a supervisor that lost its daemon would start another.
+            _end(self._children)
+            if self._daemon is not None:
+                _end([self._daemon])
+            shutil.rmtree(self._folder, ignore_errors=True)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     @property
     def socket_path(self) -> str:
@@ -158,14 +165,16 @@ class Running:
             return stream.read()
 
 
-def _end(child: "subprocess.Popen[bytes]") -> None:
-    if child.poll() is None:
+def _end(children: "Sequence[subprocess.Popen[bytes]]") -> None:
+    for child in children:
         child.terminate()
+    deadline_s = time.monotonic() + _STOP_TIMEOUT_S
+    for child in children:
         try:
-            child.wait(_STOP_TIMEOUT_S)
+            child.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             child.kill()
-    child.wait()
+            child.wait()
 
 
 def _last_line(path: str) -> str:

@@ -164,4 +164,4 @@ def test_the_scenes_leave_time_between_the_last_heartbeat_and_the_end(scale: flo
     talks, silent, hangs = scenes_of(scale)
     assert [scene.part.expected_beats for scene in (talks, silent, hangs)] == [0, 2, 1]
     assert silent.argv == ["sleep", f"{25 * scale:g}"]
-    assert hangs.options == ["--timeout", "13s" if scale == 1.0 else "2600ms"]
+    assert hangs.options == ["--timeout", "15s" if scale == 1.0 else "3s"]
