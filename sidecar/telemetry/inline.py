@@ -6,6 +6,7 @@ only puts frames on a queue, which never blocks and never grows beyond its bound
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from queue import Empty, SimpleQueue
@@ -67,6 +68,7 @@ class InlineSink:
 
             telemetry = Telemetry(self._make_settings())
             telemetry.observe(lambda: list(self._commands.values()))
+            _collect_garbage()
         except Exception as error:  # noqa: BLE001 - telemetry may fail in every way; the command never pays for it
             self.failure = repr(error)
             self._dead = True
@@ -113,6 +115,14 @@ class InlineSink:
                 self.dropped += 1
         except Empty:
             pass
+
+
+def _collect_garbage() -> None:
+    # The supervisor runs without the collector, since it makes no cycles. An exporter does, for as long as the
+    # command runs. What exists by now is exempt, which makes each collection short.
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _is_essential(frame: Frame) -> bool:

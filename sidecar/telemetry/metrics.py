@@ -133,9 +133,11 @@ class Metrics:
         return []
 
     def _active(self, commands: list[Command], now_ns: int) -> Iterator[Observation]:
-        counts = {(family, state): 0 for family in self._families.all for state in STATES}
+        zeros = self._families.all if self._daemon else ()
+        counts = {(family, state): 0 for family in zeros for state in STATES}
         for command in commands:
-            counts[self._families.of(command.identity["program"]), STATES[command.silent]] += 1
+            key = self._families.of(command.identity["program"]), STATES[command.silent]
+            counts[key] = counts.get(key, 0) + 1
         for (family, state), count in counts.items():
             yield Observation(count, {"family": family, "state": state})
 

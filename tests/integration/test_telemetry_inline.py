@@ -1,5 +1,6 @@
 """Telemetry on a thread of the supervisor's own process."""
 
+import gc
 import subprocess
 import sys
 import time
@@ -27,11 +28,16 @@ def _frames() -> tuple[ScriptedCommand, list[dict[str, Any]]]:
     return script, frames
 
 
+def _sink(receiver: OtlpReceiver) -> InlineSink:
+    endpoint = receiver.http_endpoint
+    return InlineSink(lambda: TelemetrySettings(otlp_endpoint=endpoint, scope="inline", environ={}))
+
+
 @pytest.mark.parametrize("encoded", [False, True])
 def test_frames_become_telemetry(encoded: bool) -> None:
     script, frames = _frames()
     with OtlpReceiver() as receiver:
-        sink = InlineSink(lambda: TelemetrySettings(otlp_endpoint=receiver.http_endpoint, scope="inline", environ={}))
+        sink = _sink(receiver)
         for frame in frames:
             # None stands for an absent key, as in the supervisor's own frames.
             sink.put(wire.encode(frame) if encoded else {**frame, "evidence": None})
@@ -82,10 +88,26 @@ def test_no_telemetry_is_no_failure_of_the_command() -> None:
     assert "no such library" in sink.failure
 
 
+def test_the_collector_of_garbage_runs_again() -> None:
+    # The supervisor's fast path switches it off; hours of exports need it.
+    _, frames = _frames()
+    gc.disable()
+    try:
+        with OtlpReceiver() as receiver:
+            sink = _sink(receiver)
+            for frame in frames:
+                sink.put(frame)
+            sink.close(5.0)
+            assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+        gc.enable()
+
+
 def test_a_bad_frame_is_not_the_end() -> None:
     script, frames = _frames()
     with OtlpReceiver() as receiver:
-        sink = InlineSink(lambda: TelemetrySettings(otlp_endpoint=receiver.http_endpoint, scope="inline", environ={}))
+        sink = _sink(receiver)
         sink.put(b"garbage\n")
         sink.put({"type": "command_settled"})
         for frame in frames:

@@ -76,6 +76,7 @@ def test_inline_has_no_zeros_and_no_loop() -> None:
     read = rig.read()
     assert "sidecar.daemon.loop.timestamp" not in read
     assert rig.values("sidecar.commands.started") == {("make",): 1}
+    assert rig.values("sidecar.commands.active") == {("make", "running"): 1}
     assert "sidecar.commands.lost" not in read
 
 
