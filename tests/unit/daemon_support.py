@@ -1,6 +1,7 @@
 """Frames, a recording sink and a server on a thread, for the tests of the daemon."""
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -146,7 +147,8 @@ class Daemon:
         self.stop()
 
     def stop(self) -> None:
-        if self._thread.is_alive():
+        # RuntimeError: it has just ended by itself.
+        with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.server.stop_requested.set)
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
