@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sidecar import __version__
+from sidecar.core import frame as wire
 from sidecar.core.command import Command
+from sidecar.core.errors import FrameError
 from sidecar.daemon.fanout import counts_of
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def list_answer(commands: Iterable[Command], now_ns: int) -> list[Record]:
 
 def status_answer(server: "Server", pid: int, now_ns: int) -> Record:
     """The `status` record. Counts are since the start of this daemon; `telemetry` is what the sink says."""
-    return {
+    status: Record = {
         "type": "status",
         "pid": pid,
         "version": __version__,
@@ -49,5 +51,20 @@ def status_answer(server: "Server", pid: int, now_ns: int) -> Record:
         "subscribersLagged": server.fanout.lagged,
         "framesReceived": server.frames_received,
         "connectionsRefused": server.connections_refused,
-        "telemetry": server.sink.status(),
     }
+    return {**status, "telemetry": _fitting(status, server.sink.status())}
+
+
+def _fitting(status: Record, telemetry: Record) -> Record:
+    """`telemetry`, cut until the answer fits into a line: of its lists (of problems, say) the latest stay."""
+    while True:
+        try:
+            wire.encode({**status, "telemetry": telemetry})
+            return telemetry
+        except FrameError:
+            if not any(isinstance(value, list) and value for value in telemetry.values()):
+                return {"truncated": True}
+            telemetry = {
+                key: value[(len(value) + 1) // 2 :] if isinstance(value, list) else value
+                for key, value in telemetry.items()
+            }

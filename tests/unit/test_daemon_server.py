@@ -46,6 +46,26 @@ def test_status(tmp_path: Path) -> None:
     assert status["telemetry"] == {"recorded": 1}
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ({"problems": [f"{n} {'x' * 500}" for n in range(40)], "n": 1}, {"n": 1}),
+        ({"text": "x" * 9000}, {"truncated": True}),
+        ({"odd": {1, 2}}, {"truncated": True}),
+    ],
+)
+def test_a_talkative_sink_does_not_cost_the_status(tmp_path: Path, said: Any, shown: Any) -> None:
+    class Talkative(RecordingSink):
+        def status(self) -> Any:
+            return said
+
+    with Daemon(tmp_path, sink=Talkative()) as daemon:
+        telemetry = daemon.status()["telemetry"]
+        problems = telemetry.pop("problems", None)
+        assert telemetry == shown
+        assert problems is None or problems[-1].startswith("39 ")
+
+
 def test_an_unknown_request_is_answered(tmp_path: Path) -> None:
     with Daemon(tmp_path) as daemon, pytest.raises(DaemonUnavailable, match="use one of list, status, stop"):
         list(client.request(daemon.path, "dance"))
