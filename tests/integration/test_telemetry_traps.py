@@ -185,3 +185,36 @@ def test_nonsense_in_a_variable_is_never_printed_and_never_fatal(environ: dict[s
         endpoint = receiver.grpc_endpoint if protocol == "grpc" else receiver.http_endpoint
         Outcome(endpoint, protocol, environ).check()
         assert receiver.requests
+
+
+FORKING_PROGRAM = """
+import os, sys, time
+from sidecar.telemetry.pipeline import Telemetry
+from sidecar.telemetry.settings import TelemetrySettings
+
+telemetry = Telemetry(TelemetrySettings(otlp_endpoint=sys.argv[1], metric_export_interval_ns=100_000_000))
+if os.fork() == 0:
+    time.sleep(0.8)
+    os._exit(0)
+telemetry.shutdown(5.0)
+print("parent is done", flush=True)
+"""
+
+
+def test_a_forked_child_writes_nothing() -> None:
+    with OtlpReceiver() as receiver:
+        with subprocess.Popen(
+            [sys.executable, "-c", FORKING_PROGRAM, receiver.http_endpoint],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == "parent is done\n"
+            requests = len(receiver.requests)
+            assert requests > 0
+            # Both streams end when the child does.
+            assert process.stdout.read() + process.stderr.read() == ""
+        assert len(receiver.requests) == requests
