@@ -10,7 +10,6 @@ The file holds marshal.dumps((code of LOADER, entries to load at once, entries t
 entry is (module name, source path, mtime in ns, size in bytes, is a package, code).
 """
 
-import contextlib
 import marshal
 import os
 import sys
@@ -96,19 +95,17 @@ def cache_path() -> str:
 def build() -> bytes:
     """The file's content, from the sources as they are now. Raises OSError where they cannot be read."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    loader = compile(LOADER, "<sidecar start-up cache>", "exec", optimize=2)
     first = [_entry(root, name) for name in FAST_PATH]
-    return marshal.dumps((loader, first, [_entry(root, name) for name in AFTER_FORK]))
+    return marshal.dumps((_loader(), first, [_entry(root, name) for name in AFTER_FORK]))
 
 
 def refresh() -> bool:
     """Write the cache if it is missing or stale. False where it cannot be written; that only costs speed."""
     path = cache_path()
+    if is_current(path):
+        return True
     try:
         content = build()
-        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-            if file.read() == content:
-                return True
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix="fastpath.")
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -117,6 +114,23 @@ def refresh() -> bool:
     except OSError:
         return False
     return True
+
+
+def is_current(path: str) -> bool:
+    """Whether the file at `path` would be used, and holds what `build` would put there."""
+    try:
+        with open(path, "rb") as file:
+            loader, first, rest = marshal.loads(file.read())  # noqa: S302 - beside the .pyc files, and trusted as they are
+        names = [entry[0] for entry in (*first, *rest)]
+        stamps = [(entry[2], entry[3]) for entry in (*first, *rest)]
+        found = [(status.st_mtime_ns, status.st_size) for status in (os.stat(entry[1]) for entry in (*first, *rest))]
+    except (OSError, ValueError, EOFError, TypeError, IndexError):
+        return False
+    return names == [*FAST_PATH, *AFTER_FORK] and stamps == found and loader == _loader()
+
+
+def _loader() -> CodeType:
+    return compile(LOADER, "<sidecar start-up cache>", "exec", optimize=2)
 
 
 def _entry(root: str, name: str) -> Entry:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 65536
 _LARGE_BYTES = 1 << 20
 _FLOOD_CHUNKS = 32
+_BURST_CHUNKS = 7
+"""More at once would save little, and make signals and clocks wait."""
 _F_SETPIPE_SZ = 1031
 
 
@@ -39,6 +41,7 @@ class Channel:
         self._chunk_bytes = _CHUNK_BYTES
         self._capacity_bytes = _CHUNK_BYTES  # of a pipe by default, pipe(7); a terminal's is smaller
         self._full_chunks = 0
+        self._chunk_was_full = False
 
     @property
     def blocked(self) -> bool:
@@ -50,10 +53,18 @@ class Channel:
         return self.open and self._pending is None and (not self.drain_over or self.owed > 0)
 
     def pump(self, now_ns: int) -> bool:
-        """Read once and write what there is room for. True = there was output.
+        """Read and write as much as goes at once, a bounded number of chunks. True = there was output.
 
         Call it when the source is readable (or hung up) and nothing is pending.
         """
+        relayed = self._pump_chunk(now_ns)
+        more = _BURST_CHUNKS
+        while relayed and more and self.wants_read and self._chunk_was_full:
+            self._pump_chunk(now_ns)
+            more -= 1
+        return relayed
+
+    def _pump_chunk(self, now_ns: int) -> bool:
         try:
             chunk = posix.read(self.source, self._chunk_bytes)
         except BlockingIOError:
@@ -67,7 +78,8 @@ class Channel:
             return False
         self._stats.record(chunk, now_ns, self._stream)
         self.owed = max(0, self.owed - len(chunk))
-        if len(chunk) == self._chunk_bytes:
+        self._chunk_was_full = len(chunk) == self._chunk_bytes
+        if self._chunk_was_full:
             self._grow()
         self._pending = memoryview(chunk)
         self.flush()
@@ -75,15 +87,15 @@ class Channel:
 
     def flush(self) -> None:
         """Write what is pending, as far as there is room."""
-        while self._pending is not None:
-            try:
-                taken = self.sink.write(self._pending)
-            except OSError:
-                self.reader_gone()
-                return
-            if taken == 0:
-                return
-            self._pending = None if taken == len(self._pending) else self._pending[taken:]
+        if self._pending is None:
+            return
+        try:
+            taken = self.sink.write(self._pending)
+        except OSError:
+            self.reader_gone()
+            return
+        # After a short write there is no more room now, or poll tells of it.
+        self._pending = None if taken == len(self._pending) else self._pending[taken:]
 
     def reader_gone(self) -> None:
         """The agent's reader left: let the command know by SIGPIPE."""
@@ -119,4 +131,4 @@ class Channel:
         except (OSError, ValueError):
             return
         self._capacity_bytes = _LARGE_BYTES
-        self._chunk_bytes = _LARGE_BYTES // 4
+        self._chunk_bytes = _LARGE_BYTES // 8
