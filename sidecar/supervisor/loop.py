@@ -15,6 +15,9 @@ from sidecar.supervisor.signals import (
     SI_KERNEL,
     SIGCHLD,
     SIGCONT,
+    SIGHUP,
+    SIGINT,
+    SIGQUIT,
     SIGSTOP,
     SIGTERM,
     SIGTSTP,
@@ -29,6 +32,7 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typ
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sidecar.supervisor.canary import Canary
     from sidecar.core.output import OutputStats
     from sidecar.supervisor.child import Child
     from sidecar.supervisor.delivery import Delivery
@@ -41,8 +45,13 @@ if TYPE_CHECKING:
 _NS_PER_MS = 1_000_000
 _AFTER_KILL_NS = 2_000_000_000
 """A process that does not die of KILL (uninterruptible sleep) is given up after this long."""
+_UNTAKEN_NS = 500_000_000
+"""A stop waits no longer for a reader than this since it last took something: without us it would not wait at all."""
+_CANARY_AFTER_NS = 1_000_000_000
+"""A command of less is not worth a process that listens to its group."""
 _ENDED = select.POLLERR | select.POLLHUP | select.POLLNVAL
 _JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
+_USUAL_ENDS = (SIGHUP, SIGINT, SIGQUIT)
 
 
 class Loop:
@@ -79,6 +88,14 @@ class Loop:
         self._give_up_at_ns: int | None = None
         self._drain_until_ns: int | None = None
         self._drained = False
+        self._hurried = False
+        self._leave_at_ns: int | None = None
+        self._taken_bytes = -1
+        self._canary: Canary | None = None
+        # With a terminal the command has a session, and so a group, of its own.
+        self._canary_at_ns = (
+            stats.started_ns + _CANARY_AFTER_NS if terminal is None and signals.tells_sender else None
+        )
         self._job_stop_seen = False
         self._poll = select.poll()
         self._polled: dict[int, int] = {}
@@ -109,6 +126,8 @@ class Loop:
                 self._kill_at_ns,
                 self._give_up_at_ns,
                 None if self._drained else self._drain_until_ns,
+                self._leave_at_ns,
+                self._canary_at_ns,
                 None if link is None else link.retry_ns,
             )
             if at_ns is not None
@@ -148,29 +167,41 @@ class Loop:
         number = received.number
         if number == SIGCHLD:
             self._reap()
-        elif number == SIGWINCH:
-            if self._terminal is not None:
-                self._terminal.copy_size()
-            elif received.code != SI_KERNEL:
-                self._child.send(number)
-        elif number == SIGTERM:
-            self.stop("cancelled")
+            return
+        for_group = self._terminal is None and self._came_to_the_group(received)
+        if number == SIGWINCH and self._terminal is not None:
+            self._terminal.copy_size()
+        elif number == SIGTERM and not self._signals.ignored_sigterm:
+            self._terminate(for_group=for_group)
         elif number in _JOB_STOPS and self._terminal is None:
             # The command has it already if it came from the terminal; when it stops, we follow.
             self._job_stop_seen = True
-            if received.code != SI_KERNEL:
+            if not for_group:
                 self._child.send(number)
             self._follow_job_stop()
-        elif received.code != SI_KERNEL or self._terminal is not None:
+        elif self._child.status is not None and number in _USUAL_ENDS:
+            self._hurried = True  # it would have ended the command, which is over: only its bytes are waited for
+        elif not for_group:
             self._child.send(number)
         if number == SIGCONT and self._terminal is not None:
             self._terminal.take_keys()
             self._terminal.copy_size()
 
+    def _came_to_the_group(self, received: Received) -> bool:
+        """The command, which is of our group, got it too."""
+        seen = self._canary is not None and self._canary.saw(received.number)
+        return seen or received.code == SI_KERNEL
+
+    def _terminate(self, *, for_group: bool) -> None:
+        """SIGTERM came: the whole tree gets it once. One that comes in the grace is the command's business only."""
+        if self.lifecycle.state == RUNNING:
+            self.stop("cancelled", but_group=for_group)
+        elif not for_group:
+            self._child.send(SIGTERM)
+
     def _reap(self) -> None:
         if self._child.reap():
             self.heartbeat.stop()
-            self._timeout_at_ns = None
             self._drain_until_ns = self._clock_ns() + self._options.drain_grace_ns
             for channel in self._channels:
                 channel.exit_seen()
@@ -186,16 +217,14 @@ class Loop:
         self._job_stop_seen = False
         posix.kill(posix.getpid(), SIGSTOP)
 
-    def stop(self, reason: str) -> None:
-        """TERM to the whole tree now, KILL to what is left after the grace. A second stop kills at once."""
+    def stop(self, reason: str, *, but_group: bool = False) -> None:
+        """TERM to the whole tree now, KILL to what is left after the grace. `but_group`: our group has had its TERM."""
         if self.lifecycle.state == RUNNING:
             self.lifecycle.stop(reason)
             self.heartbeat.stop()
             self._timeout_at_ns = None
-            self._child.terminate()
+            self._child.terminate(but_group=but_group)
             self._kill_at_ns = self._clock_ns() + self._options.kill_after_ns
-        elif self._kill_at_ns is not None:
-            self._kill_at_ns = self._clock_ns()
 
     # Bytes
 
@@ -232,19 +261,29 @@ class Loop:
         elif due == NOTE and self._stats.last_output_ns is not None:
             self._delivery.send(self._reports.activity(self._stats, now_ns))
         if self._timeout_at_ns is not None and now_ns >= self._timeout_at_ns:
-            self.stop("timeout")
+            self._timeout_at_ns = None
+            if self._child.status is None:
+                self.stop("timeout")
+            else:
+                self._hurried = True
         if self._kill_at_ns is not None and now_ns >= self._kill_at_ns:
             self._kill_at_ns = None
             self._child.kill()
             self._give_up_at_ns = now_ns + _AFTER_KILL_NS
+        if self._canary_at_ns is not None and now_ns >= self._canary_at_ns:
+            self._canary_at_ns = None
+            if self._child.status is None:
+                from sidecar.supervisor.canary import Canary
+
+                self._canary = self._child.canary = Canary()
 
     def _done(self, now_ns: int) -> bool:
         """Nothing is owed any more: the child was reaped, its output is through, a stop has run its course."""
-        if self._give_up_at_ns is not None and now_ns >= self._give_up_at_ns:
-            return True
+        given_up = self._give_up_at_ns is not None and now_ns >= self._give_up_at_ns
         if self._drain_until_ns is None:
-            return False
-        if self.lifecycle.state == STOPPING and self._child.others():
+            return given_up
+        stopping = self.lifecycle.state == STOPPING
+        if stopping and not given_up and self._child.others():
             return False  # in their grace, or dying: each end, and the deadline, wakes us
         if not self._drained and now_ns >= self._drain_until_ns:
             # Not renewed by new data: a background process may write for ever. What was in the pipe at the
@@ -252,4 +291,14 @@ class Loop:
             self._drained = True
             for channel in self._channels:
                 channel.drain_over = True
-        return all(channel.finished for channel in self._channels)
+        if all(channel.finished for channel in self._channels):
+            return True
+        return self._drained and (stopping or self._hurried) and self._reader_sleeps(now_ns)
+
+    def _reader_sleeps(self, now_ns: int) -> bool:
+        """The agent has taken nothing for a while, and we are asked to end."""
+        taken_bytes = sum(channel.taken_bytes for channel in self._channels)
+        if self._leave_at_ns is None or taken_bytes != self._taken_bytes:
+            self._taken_bytes = taken_bytes
+            self._leave_at_ns = now_ns + _UNTAKEN_NS
+        return now_ns >= self._leave_at_ns

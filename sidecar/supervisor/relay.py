@@ -33,6 +33,7 @@ class Channel:
         self.sink = sink
         self.open = True
         self.owed = 0
+        self.taken_bytes = 0
         self.drain_over = False
         self._pending: memoryview | None = None
         self._stats = stats
@@ -107,6 +108,15 @@ class Channel:
         or less if it is empty sooner."""
         if self.open:
             self.owed = self._capacity_bytes
+
+    def drain(self, now_ns: int) -> None:
+        """The grace after the exit is over: read what is still owed, as far as the agent takes it.
+
+        An empty pipe whose other side lives on says nothing to poll(2), so this reads without being asked to.
+        """
+        self.drain_over = True
+        while self.wants_read:
+            self.pump(now_ns)
 
     @property
     def finished(self) -> bool:
