@@ -8,6 +8,7 @@ from sidecar.supervisor.signals import SIGCONT, SIGKILL, SIGTERM, signal_name
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from sidecar.core.frame import Json
+    from sidecar.supervisor.canary import Canary
 
 _MS_PER_S = 1000
 _USAGE_FROM_NS = 50_000_000
@@ -17,7 +18,8 @@ _USAGE_FROM_NS = 50_000_000
 class Child:
     """The command's direct child. `status` is its wait status once it was reaped (waitpid(2)), else None.
 
-    `has_more` is False once the kernel says that we have no child at all, so no descendant either.
+    `has_more` is False once the kernel says that we have no child at all, so no descendant either. `canary` is a
+    process of ours that is none of the tree.
     """
 
     def __init__(self, pid: int, proc: str = "/proc") -> None:
@@ -25,6 +27,7 @@ class Child:
         self.status: int | None = None
         self.stopped_by: int | None = None
         self.has_more = True
+        self.canary: Canary | None = None
         self._usage: object = None
         self._started_ns = time.monotonic_ns()
         self._proc = proc
@@ -44,12 +47,14 @@ class Child:
                 continue
             if posix.WIFSTOPPED(status):
                 self.stopped_by = posix.WSTOPSIG(status)
+            elif posix.WIFCONTINUED(status):
+                self.stopped_by = None
             else:
                 self.status, self._usage = status, usage
         return before is None and self.status is not None
 
     def _wait(self) -> "tuple[int, int, object]":
-        flags = posix.WNOHANG | posix.WUNTRACED
+        flags = posix.WNOHANG | posix.WUNTRACED | posix.WCONTINUED
         if time.monotonic_ns() - self._started_ns < _USAGE_FROM_NS:
             return (*posix.waitpid(-1, flags), None)
         return posix.wait4(-1, flags)
@@ -66,14 +71,18 @@ class Child:
         """Living members of the tree without the direct child."""
         from sidecar.supervisor import tree
 
-        return [pid for pid in tree.descendants(posix.getpid(), self._proc) if pid != self.pid]
+        not_these = {self.pid, 0 if self.canary is None else self.canary.pid}
+        return [pid for pid in tree.descendants(posix.getpid(), self._proc) if pid not in not_these]
 
-    def terminate(self) -> None:
-        """TERM to the whole tree; CONT behind it, since a stopped process would not see it."""
+    def terminate(self, *, but_group: bool) -> None:
+        """TERM to the whole tree; CONT behind it, since a stopped process would not see it.
+
+        `but_group`: our own process group has had its TERM.
+        """
         from sidecar.supervisor import tree
 
         everyone = self._everyone()
-        tree.signal_all(everyone, SIGTERM)
+        tree.signal_all(tree.outside_group(everyone) if but_group else everyone, SIGTERM)
         tree.signal_all(everyone, SIGCONT)
 
     def kill(self) -> None:

@@ -32,8 +32,8 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typ
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sidecar.supervisor.canary import Canary
     from sidecar.core.output import OutputStats
+    from sidecar.supervisor.canary import Canary
     from sidecar.supervisor.child import Child
     from sidecar.supervisor.delivery import Delivery
     from sidecar.supervisor.keys import Keys
@@ -93,9 +93,7 @@ class Loop:
         self._taken_bytes = -1
         self._canary: Canary | None = None
         # With a terminal the command has a session, and so a group, of its own.
-        self._canary_at_ns = (
-            stats.started_ns + _CANARY_AFTER_NS if terminal is None and signals.tells_sender else None
-        )
+        self._canary_at_ns = stats.started_ns + _CANARY_AFTER_NS if terminal is None and signals.tells_sender else None
         self._job_stop_seen = False
         self._poll = select.poll()
         self._polled: dict[int, int] = {}
@@ -289,8 +287,9 @@ class Loop:
             # Not renewed by new data: a background process may write for ever. What was in the pipe at the
             # exit stays owed, however slow the reader is.
             self._drained = True
+        if self._drained:
             for channel in self._channels:
-                channel.drain_over = True
+                channel.drain(now_ns)
         if all(channel.finished for channel in self._channels):
             return True
         return self._drained and (stopping or self._hurried) and self._reader_sleeps(now_ns)

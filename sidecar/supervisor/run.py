@@ -39,9 +39,10 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     `environ` is the agent's environment. `inline_factory` makes the in-process telemetry, which only --inline
     and a machine without any daemon need.
     """
-    signals = SignalSource()
+    # Before anything of ours opens a file: a descriptor of ours in the place of a closed stream is the agent's to see.
     streams = plan_streams(options.pty)
     plug_standard_descriptors()
+    signals = SignalSource()
     _as_given(environ)
     context = begin_span(environ.get("TRACEPARENT"), environ.get("TRACESTATE"), posix.urandom(24))
     libc.set_subreaper(True)
@@ -95,6 +96,9 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     if terminal is not None:
         terminal.give_back()
 
+    if child.canary is not None:
+        child.canary.end()
+        child.canary = None
     left = child.others() if child.has_more else []
     if loop.lifecycle.state != "settled":
         loop.lifecycle.exited(by_signal=child.status is None or posix.WIFSIGNALED(child.status))

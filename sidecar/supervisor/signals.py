@@ -41,7 +41,7 @@ class SignalSource:
     """Blocks the signals at once; `descriptor` becomes readable when some came, `read()` takes them.
 
     `agent_mask` is the mask that the agent gave and `ignored_sigchld` whether it had SIGCHLD ignored: the
-    child gets both back.
+    child gets both back. With SIGTERM ignored (`ignored_sigterm`) it is no request to us to stop the command.
     """
 
     def __init__(self) -> None:
@@ -49,8 +49,9 @@ class SignalSource:
         self.ignored_sigchld = _signal.getsignal(SIGCHLD) == _signal.SIG_IGN
         if self.ignored_sigchld:
             _signal.signal(SIGCHLD, _signal.SIG_DFL)
+        self.ignored_sigterm = _signal.getsignal(SIGTERM) == _signal.SIG_IGN
         self.agent_mask = {int(number) for number in _signal.pthread_sigmask(_signal.SIG_BLOCK, HANDLED)}
-        self._has_info = True
+        self.tells_sender = True  # Linux
         self.descriptor = libc.signalfd(HANDLED)
         if self.descriptor < 0:
             self._use_wakeup_pipe()
@@ -60,21 +61,19 @@ class SignalSource:
         received: list[Received] = []
         while True:
             try:
-                data = posix.read(self.descriptor, 128 * 16 if self._has_info else 64)
+                data = posix.read(self.descriptor, 128 * 16 if self.tells_sender else 64)
             except BlockingIOError:
                 return received
-            if not self._has_info:
+            if not self.tells_sender:
                 received += [Received(number, None, None) for number in data]
                 continue
             for start in range(0, len(data), 128):  # sizeof(struct signalfd_siginfo)
                 record = data[start : start + 16]
-                number, code, pid = (
-                    int.from_bytes(record[at : at + 4], "little", signed=at == 8) for at in (0, 8, 12)
-                )
+                number, code, pid = (int.from_bytes(record[at : at + 4], "little", signed=at == 8) for at in (0, 8, 12))
                 received.append(Received(number, code, pid))
 
     def _use_wakeup_pipe(self) -> None:
-        self._has_info = False
+        self.tells_sender = False
         self.descriptor, writer = posix.pipe()
         posix.set_blocking(self.descriptor, False)
         posix.set_blocking(writer, False)

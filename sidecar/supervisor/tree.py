@@ -68,3 +68,16 @@ def signal_all(pids: list[int], number: int) -> int:
         except OSError:
             continue
     return sent
+
+
+def outside_group(pids: list[int]) -> list[int]:
+    """Those that are not of our own process group."""
+    ours = os.getpgrp()
+    outside = []
+    for pid in pids:
+        try:
+            if os.getpgid(pid) != ours:
+                outside.append(pid)
+        except OSError:
+            continue
+    return outside

@@ -1,0 +1,69 @@
+"""Was a signal sent to our pid alone, or to the whole process group, the command included?
+
+kill(2) does not tell its receiver. So a canary sits in the group: a process of ours with every signal blocked
+and nothing to do. What was sent to the group stays pending in it, for us to read in proc(5). The kernel signals
+the members that joined last first, so the canary has the signal when we get ours.
+
+It holds no descriptor, dies with us (parent-death signal), and is replaced once something is pending in it.
+"""
+
+import _signal
+import posix
+
+from sidecar.supervisor import libc
+from sidecar.supervisor.signals import SIGKILL
+
+
+class Canary:
+    """`pid` is the canary's, 0 where there is none: then no signal was ever seen."""
+
+    def __init__(self) -> None:
+        self.pid = _hatch()
+
+    def saw(self, number: int) -> bool:
+        """Whether signal `number` was sent to the group since the last call."""
+        pending = _pending(self.pid) if self.pid else 0
+        if pending:
+            self.end()
+            self.pid = _hatch()
+        return bool(pending & 1 << (number - 1))
+
+    def end(self) -> None:
+        if not self.pid:
+            return
+        try:
+            posix.kill(self.pid, SIGKILL)
+            posix.waitpid(self.pid, 0)
+        except OSError:
+            pass  # somebody else has killed it, and the loop has reaped it
+        self.pid = 0
+
+
+def _hatch() -> int:
+    parent_pid = posix.getpid()
+    try:
+        pid = posix.fork()
+    except OSError:
+        return 0
+    if pid:
+        return pid
+    try:
+        libc.die_with_parent(SIGKILL)
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+        posix.closerange(0, min(posix.sysconf("SC_OPEN_MAX"), 1 << 20))
+        while posix.getppid() == parent_pid:
+            _signal.pause()
+    finally:
+        posix._exit(0)
+
+
+def _pending(pid: int) -> int:
+    """The signals pending for the process, as a mask (bit 0 is signal 1)."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"ShdPnd:"):
+                    return int(line.split()[1], 16)
+    except (OSError, ValueError):
+        pass
+    return 0
