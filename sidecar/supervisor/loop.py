@@ -131,7 +131,9 @@ class Loop:
             if at_ns is not None
         ]
         timeout_ms = None
-        if deadlines:
+        if any(channel.blocked and not channel.sink.pollable for channel in self._channels):
+            timeout_ms = 0  # a short write to a file: it has room or fails, and nobody would wake us for the rest
+        elif deadlines:
             timeout_ms = max(0, -((self._clock_ns() - min(deadlines)) // _NS_PER_MS))
         return dict(self._poll.poll(timeout_ms))
 

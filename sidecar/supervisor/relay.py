@@ -95,6 +95,7 @@ class Channel:
         except OSError:
             self.reader_gone()
             return
+        self.taken_bytes += taken
         # After a short write there is no more room now, or poll tells of it.
         self._pending = None if taken == len(self._pending) else self._pending[taken:]
 
