@@ -18,7 +18,7 @@ class ScriptedSink:
     """Takes as many bytes as the script says: 0 is no room, -1 a reader that hung up; after the script, all."""
 
     descriptor = -1
-    pollable = False
+    pollable = True
 
     def __init__(self, script: list[int]) -> None:
         self.script = list(script)
