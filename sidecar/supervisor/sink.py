@@ -38,9 +38,19 @@ class Sink:
         try:
             if self._socket is not None:
                 return int(self._socket.send(data, _MSG_DONTWAIT_NOSIGNAL))  # type: ignore[attr-defined]  # _socket.socket, imported lazily
-            return posix.write(self.descriptor, data if self._limit is None else data[: self._limit])
+            if self._limit is None:
+                return posix.write(self.descriptor, data)
+            return posix.write(self.descriptor, data[: self._limit]) if self._has_room() else 0
         except (BlockingIOError, InterruptedError):
             return 0
+
+    def _has_room(self) -> bool:
+        """Also when the reader is gone: the write then says so."""
+        import select
+
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLOUT)
+        return bool(poll.poll(0))
 
     def _open_socket(self, descriptor: int) -> None:
         from _socket import socket
