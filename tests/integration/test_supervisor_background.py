@@ -1,0 +1,119 @@
+"""A command that leaves something behind: its agent gets the end at once, and what is left lives on."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from supervised import Installation, alive, on_linux, pid_in, until
+
+pytestmark = on_linux
+PROMPT_S = 3.0  # the grace is 0.1 s; the rest is room for a loaded machine
+
+
+@pytest.mark.parametrize("held", ["", ">/dev/null", "2>/dev/null"])
+def test_the_end_does_not_wait_for_who_holds_the_pipe(sidecar: Installation, held: str, tmp_path: Path) -> None:
+    begin_s = time.monotonic()
+    ended = sidecar.run("bash", "-c", f"sleep 30 {held} & echo $! >{tmp_path}/pid; echo done; exit 3")
+    assert time.monotonic() - begin_s < PROMPT_S
+    assert ended == (3, b"done\n", b"")
+    survivor = pid_in(tmp_path / "pid")
+    assert alive(survivor)
+    os.kill(survivor, signal.SIGKILL)
+
+
+def test_one_that_goes_on_writing_does_not_renew_the_grace_and_lives_on(
+    sidecar: Installation, tmp_path: Path
+) -> None:
+    count = tmp_path / "count"
+    writer = f"for ((i=0;;i++)); do echo tick || exit; echo $i >{count}; sleep .02; done"
+    begin_s = time.monotonic()
+    ended = sidecar.run("bash", "-c", f"{writer} & echo $! >{tmp_path}/pid; sleep .3; echo fg-done")
+    assert time.monotonic() - begin_s < PROMPT_S
+    assert ended.status == 0
+    assert b"fg-done\n" in ended.stdout
+    survivor = pid_in(tmp_path / "pid")
+    try:
+        # It writes into a pipe that somebody goes on reading: neither SIGPIPE nor a full pipe stops it.
+        seen = int(count.read_text() or 0)
+        until(lambda: int(count.read_text() or 0) > seen + 10)
+        assert alive(survivor)
+    finally:
+        os.kill(survivor, signal.SIGKILL)
+
+
+def test_a_flood_from_behind_is_bounded_and_not_stopped(sidecar: Installation, tmp_path: Path) -> None:
+    begin_s = time.monotonic()
+    ended = sidecar.run("bash", "-c", f"yes & echo $! >{tmp_path}/pid; sleep .1; echo fg-done >&2")
+    assert time.monotonic() - begin_s < PROMPT_S
+    assert ended.stderr == b"fg-done\n"
+    survivor = pid_in(tmp_path / "pid")
+    try:
+        assert alive(survivor)
+        until(lambda: _cpu_ticks(survivor) > 20)
+    finally:
+        os.kill(survivor, signal.SIGKILL)
+
+
+def test_who_reads_on_for_the_survivors_ends_with_them_and_holds_nothing(
+    sidecar: Installation, tmp_path: Path
+) -> None:
+    reader, writer = os.pipe()
+    try:
+        sidecar.run("bash", "-c", f"sleep 30 & echo $! >{tmp_path}/pid", stdout=writer, stderr=writer)
+        survivor = pid_in(tmp_path / "pid")
+        inode = os.stat(f"/proc/{survivor}/fd/1").st_ino
+        drainers = [pid for pid in _pids() if pid != survivor and inode in _pipes(pid)]
+        assert len(drainers) == 1
+        drainer = drainers[0]
+        assert until(lambda: len(_open(drainer)) == 4)  # /dev/null three times, and the pipe
+        assert os.readlink(f"/proc/{drainer}/cwd") == "/"
+        os.kill(survivor, signal.SIGKILL)
+        until(lambda: not alive(drainer))
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_what_was_written_before_the_end_arrives_whoever_holds_the_pipe(sidecar: Installation, tmp_path: Path) -> None:
+    script = f"sleep 30 & echo $! >{tmp_path}/pid; head -c 60000 /dev/zero"
+    assert len(sidecar.run("bash", "-c", script).stdout) == 60000
+    os.kill(pid_in(tmp_path / "pid"), signal.SIGKILL)
+
+
+def test_a_proper_daemon_stays(sidecar: Installation, tmp_path: Path) -> None:
+    script = f"setsid nohup sleep 30 >/dev/null 2>&1 </dev/null & echo $! >{tmp_path}/pid; echo started"
+    begin_s = time.monotonic()
+    assert sidecar.run("bash", "-c", script) == (0, b"started\n", b"")
+    assert time.monotonic() - begin_s < PROMPT_S
+    survivor = pid_in(tmp_path / "pid")
+    assert alive(survivor)
+    os.kill(survivor, signal.SIGKILL)
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _open(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return []
+
+
+def _pipes(pid: int) -> set[int]:
+    found = set()
+    for name in _open(pid):
+        try:
+            found.add(os.stat(f"/proc/{pid}/fd/{name}").st_ino)
+        except OSError:
+            continue
+    return found
+
+
+def _cpu_ticks(pid: int) -> int:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    return int(fields[11]) + int(fields[12])
