@@ -103,6 +103,7 @@ class Link:
             return
         self.retry_ns = None
         self._failures = 0
+        self.unavailable = False
         for kept in (self._start, *(() if self._beats is None else self._beats.kept), self._end):
             if kept is not None:
                 self._put(kept, replay=kept.delivered)
