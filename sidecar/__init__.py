@@ -7,4 +7,4 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 load_rest: "Callable[[], None] | None" = None
-"""Set where the start-up cache (`sidecar.startup_cache`) is used: loads what it holds for after the fork."""
+"""Set where the start-up cache (`sidecar.startup_cache`) is used: loads what it holds for after the spawn."""

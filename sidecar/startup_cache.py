@@ -6,7 +6,7 @@ the modules itself, in 1 ms. Like a .pyc file it is valid only for this interpre
 the recorded modification times and sizes; else, or where the folder may not be written to, the ordinary
 import does the same, slower.
 
-The file holds marshal.dumps((code of LOADER, entries to load at once, entries to load after the fork)), where an
+The file holds marshal.dumps((code of LOADER, entries to load at once, entries to load after the spawn)), where an
 entry is (module name, source path, mtime in ns, size in bytes, is a package, code).
 """
 
@@ -44,13 +44,14 @@ FAST_PATH = (
     "sidecar.supervisor.child",
     "sidecar.supervisor.delivery",
     "sidecar.supervisor.leave",
+    "sidecar.supervisor.loop",
     "sidecar.supervisor.relay",
     "sidecar.supervisor.reports",
     "sidecar.supervisor.sink",
 )
-# These load shared objects (select, _socket): done while the child is on its way to exec, it costs no time. What
-# is pure Python is better loaded before: after a fork each page that is written to must first be copied.
-AFTER_FORK = ("sidecar.supervisor.loop", "sidecar.rendezvous", "sidecar.supervisor.link")
+# Loaded when the command runs, beside it. Not between its fork and its exec: until then each page that either
+# process writes to must first be copied, which makes both three times as slow.
+AFTER_SPAWN = ("sidecar.rendezvous", "sidecar.supervisor.link")
 
 # Run by bin/sidecar with `first` and `rest` in its globals. Without importlib: that is the point.
 LOADER = '''
@@ -96,7 +97,7 @@ def build() -> bytes:
     """The file's content, from the sources as they are now. Raises OSError where they cannot be read."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     first = [_entry(root, name) for name in FAST_PATH]
-    return marshal.dumps((_loader(), first, [_entry(root, name) for name in AFTER_FORK]))
+    return marshal.dumps((_loader(), first, [_entry(root, name) for name in AFTER_SPAWN]))
 
 
 def refresh() -> bool:
@@ -126,7 +127,7 @@ def is_current(path: str) -> bool:
         found = [(status.st_mtime_ns, status.st_size) for status in (os.stat(entry[1]) for entry in (*first, *rest))]
     except (OSError, ValueError, EOFError, TypeError, IndexError):
         return False
-    return names == [*FAST_PATH, *AFTER_FORK] and stamps == found and loader == _loader()
+    return names == [*FAST_PATH, *AFTER_SPAWN] and stamps == found and loader == _loader()
 
 
 def _loader() -> CodeType:

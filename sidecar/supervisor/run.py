@@ -57,9 +57,10 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
             signals,
             None if terminal is None else terminal.slave,
         )
+        spawning.confirm()
         for descriptor in ours:
             posix.close(descriptor)
-        # While the child goes on to its exec, load what we need beside it.
+        # The command runs: load what we need beside it.
         if sidecar.load_rest is not None:
             sidecar.load_rest()
         from sidecar.core.output import OutputStats
@@ -78,7 +79,6 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         ]
         reports = Reports(options, context, pty=streams.pty, started_ns=started_ns, unix_ms=unix_ms)
         delivery = Delivery(options, environ, inline_factory)
-        spawning.confirm()
     except SpawnError as error:
         _spawn_failed(error, options, context, environ, inline_factory, streams, started_ns, unix_ms)
         return

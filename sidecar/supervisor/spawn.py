@@ -63,6 +63,7 @@ def spawn(
     `descriptors` maps a number in the command (0, 1, 2) to a descriptor of ours; `terminal` is the slave side
     that shall be its controlling terminal, with a session of its own.
     """
+    paths = _candidates(argv[0], environ)
     report, reporter = posix.pipe()
     parent_pid = posix.getpid()
     try:
@@ -74,7 +75,7 @@ def spawn(
     if pid == 0:
         errno = _EINVAL
         try:
-            _become(argv, environ, descriptors, signals, terminal, parent_pid)
+            _become(paths, argv, environ, descriptors, signals, terminal, parent_pid)
         except OSError as error:
             errno = error.errno or _EINVAL
         finally:
@@ -85,6 +86,7 @@ def spawn(
 
 
 def _become(
+    paths: list[str],
     argv: list[str],
     environ: dict[str, str],
     descriptors: dict[int, int],
@@ -108,7 +110,7 @@ def _become(
     if signals.ignored_sigchld:
         _signal.signal(SIGCHLD, _signal.SIG_IGN)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, signals.agent_mask)
-    _exec(argv, environ)
+    _exec(paths, argv, environ)
 
 
 def _take_terminal(terminal: int) -> None:
@@ -118,20 +120,34 @@ def _take_terminal(terminal: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 
-def _exec(argv: list[str], environ: dict[str, str]) -> None:
-    """execvpe(3), by hand: posix.execvpe imports `warnings` on the way. Raises OSError."""
-    program = argv[0]
+def _candidates(program: str, environ: dict[str, str]) -> list[str]:
+    """Where execvp(3) would look, without what is plainly not there: a failing exec in the child costs more."""
     if "/" in program:
-        _exec_file(program, argv, environ)
-    failure: OSError = FileNotFoundError(_ENOENT, "")
+        return [program]
+    paths = []
     for folder in environ.get("PATH", _DEFAULT_PATH).split(":") if program else ():
+        path = f"{folder or '.'}/{program}"
         try:
-            _exec_file(f"{folder or '.'}/{program}", argv, environ)
+            posix.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError):
+            pass  # whatever it is, exec shall say
+        paths.append(path)
+    return paths
+
+
+def _exec(paths: list[str], argv: list[str], environ: dict[str, str]) -> None:
+    """execvpe(3) over `paths`. Raises OSError."""
+    failure: OSError = FileNotFoundError(_ENOENT, "")
+    for path in paths:
+        try:
+            _exec_file(path, argv, environ)
         except OSError as error:
             # A file that may not be executed is remembered, and the search goes on, as in execvp(3).
             if error.errno == _EACCES:
                 failure = error
-            elif error.errno not in (_ENOENT, _ENOTDIR):
+            elif error.errno not in (_ENOENT, _ENOTDIR) or len(paths) == 1:
                 raise
     raise failure
 

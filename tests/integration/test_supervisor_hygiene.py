@@ -1,0 +1,193 @@
+"""The command gets what the agent gave, and nothing of ours: descriptors, environment, signals, limits, group."""
+
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from supervised import Installation, on_linux
+
+pytestmark = on_linux
+OURS = (b"TRACEPARENT=", b"TRACESTATE=")
+STATUS = "grep -E '^(SigBlk|SigIgn|SigCgt|SigPnd|ShdPnd|Umask|NoNewPrivs|Cpus_allowed|CapEff)' /proc/self/status"
+
+
+def environment(sidecar: Installation, *flags: str, **variables: str) -> tuple[list[bytes], list[bytes]]:
+    """(bare, wrapped), in the order in which the command has them."""
+    env = {**sidecar.environ, **variables}
+    bare = sidecar.run("env", "-0", bare=True, env=env).stdout.split(b"\0")
+    wrapped = sidecar.run("env", "-0", env=env, flags=flags).stdout.split(b"\0")
+    return bare, wrapped
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"LANG": "C", "LC_ALL": ""},
+        {"LC_ALL": "C"},
+        {"LC_CTYPE": "C.UTF-8"},
+        {"LC_ALL": "POSIX", "LC_CTYPE": "C"},
+        {"LANG": "de_DE.UTF-8", "EMPTY": "", "LINES": "a\nb", "PYTHONPATH": "/x", "PYTHONHOME": "/y"},
+    ],
+)
+def test_the_environment_gains_the_trace_only(sidecar: Installation, variables: dict[str, str]) -> None:
+    bare, wrapped = environment(sidecar, **variables)
+    assert sorted(entry for entry in wrapped if not entry.startswith((*OURS, b"_="))) == sorted(
+        entry for entry in bare if not entry.startswith(b"_=")
+    )
+    assert len([entry for entry in wrapped if entry.startswith(b"TRACEPARENT=00-")]) == 1
+
+
+def test_without_a_locale_nothing_is_added(sidecar: Installation) -> None:
+    env = {name: value for name, value in sidecar.environ.items() if not name.startswith(("LANG", "LC_"))}
+    bare = sidecar.run("env", "-0", bare=True, env=env).stdout.split(b"\0")
+    wrapped = sidecar.run("env", "-0", env=env).stdout.split(b"\0")
+    assert {entry for entry in wrapped if not entry.startswith(OURS)} - {b"_=/usr/bin/env"} <= set(bare)
+
+
+def test_variables_that_are_no_text(sidecar: Installation) -> None:
+    env = {**{k.encode(): v.encode() for k, v in sidecar.environ.items()}, b"RAW\xff": b"\xfe\x80"}
+    assert b"RAW\xff=\xfe\x80" in sidecar.run("env", "-0", env=env).stdout.split(b"\0")
+
+
+def test_an_empty_environment(sidecar: Installation) -> None:
+    assert sidecar.run("/bin/echo", "x", env={"SIDECAR_SOCKET": sidecar.socket}) == (0, b"x\n", b"")
+
+
+def test_a_trace_is_carried_on(sidecar: Installation) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    _, wrapped = environment(sidecar, TRACEPARENT=f"00-{trace}-00f067aa0ba902b7-01", TRACESTATE="a=1")
+    (parent,) = (entry.decode() for entry in wrapped if entry.startswith(b"TRACEPARENT="))
+    assert parent.startswith(f"TRACEPARENT=00-{trace}-")
+    assert not parent.endswith("00f067aa0ba902b7-01")
+    assert b"TRACESTATE=a=1" in wrapped
+
+
+def test_no_descriptor_of_ours_reaches_the_command(sidecar: Installation) -> None:
+    bare, wrapped = sidecar.both("ls", "/proc/self/fd")
+    assert wrapped == bare
+
+
+def test_descriptors_passed_on_purpose_arrive(sidecar: Installation, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"lent\n")
+    with (tmp_path / "f").open("rb") as file:
+        high = os.dup2(file.fileno(), 57)
+        try:
+            script = "ls /proc/self/fd | tr '\\n' ' '; cat <&57"
+            bare = sidecar.run("bash", "-c", script, bare=True, pass_fds=(57,))
+            os.lseek(high, 0, os.SEEK_SET)
+            wrapped = sidecar.run("bash", "-c", script, pass_fds=(57,))
+        finally:
+            os.close(high)
+    assert wrapped == bare
+    assert wrapped.stdout.endswith(b"57 lent\n")
+
+
+def test_few_descriptors_are_enough(sidecar: Installation) -> None:
+    for limit in (5, 6, 8, 12):
+        bare, wrapped = sidecar.both("sh", "-c", "echo x; echo y >&2; exit 3", preexec_fn=_limited(limit))
+        assert wrapped == bare, limit
+
+
+def _limited(number: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "",
+        "trap '' HUP",
+        "trap '' INT QUIT TERM",
+        "trap '' PIPE XFSZ",
+        "trap '' CHLD",
+        "umask 027; cd /tmp; ulimit -n 99; ulimit -c 0",
+        "ulimit -s 4096; ulimit -f 1000",
+    ],
+)
+def test_inherited_state(sidecar: Installation, setup: str) -> None:
+    script = f"umask; pwd; ulimit -a; {STATUS}; cat /proc/self/oom_score_adj /proc/self/coredump_filter; nice"
+    seen = []
+    for wrapper in ("", "sidecar run -- "):
+        done = subprocess.run(
+            ["bash", "-c", f"{setup}\n{wrapper}bash -c '{script}'"], env=sidecar.environ, capture_output=True, timeout=20
+        )
+        seen.append((done.returncode, done.stdout, done.stderr))
+    assert seen[1] == seen[0]
+
+
+def test_niceness_and_oom_score(sidecar: Installation) -> None:
+    def lowered() -> None:
+        os.nice(5)
+        Path("/proc/self/oom_score_adj").write_text("300")
+
+    bare, wrapped = sidecar.both("sh", "-c", "nice; cat /proc/self/oom_score_adj", preexec_fn=lowered)
+    assert wrapped == bare == (0, b"5\n300\n", b"")
+
+
+@pytest.mark.parametrize("python_ignores", [True, False])
+def test_signal_mask_and_dispositions(sidecar: Installation, python_ignores: bool) -> None:
+    def blocked() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGTERM, signal.SIGCHLD])
+
+    bare, wrapped = sidecar.both(
+        "sh", "-c", STATUS, preexec_fn=blocked, restore_signals=not python_ignores
+    )
+    assert wrapped == bare
+
+
+def test_group_session_and_parent_signal(sidecar: Installation) -> None:
+    """In pipe mode the command is in the agent's own group, so that kill(-pgid) reaches it."""
+    script = "import os; print(os.getpgrp() == int(os.environ['G']), os.getsid(0) == int(os.environ['S']))"
+    env = {**sidecar.environ, "G": str(os.getpgrp()), "S": str(os.getsid(0))}
+    bare, wrapped = sidecar.both("python3", "-c", script, env=env)
+    assert wrapped == bare == (0, b"True True\n", b"")
+
+
+def test_signals_blocked_by_the_agent_are_blocked_for_the_command_and_forwarded_all_the_same(
+    sidecar: Installation,
+) -> None:
+    script = "import os, signal; os.write(1, b'ready\\n'); print(signal.sigwait([signal.SIGUSR1]).value)"
+    with sidecar.started(
+        "python3", "-c", script, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        os.kill(child.pid, signal.SIGUSR1)
+        assert child.stdout.read() == f"{signal.SIGUSR1.value}\n".encode()
+        assert child.wait(20) == 0
+
+
+def test_a_folder_that_is_gone(sidecar: Installation, tmp_path: Path) -> None:
+    script = f'mkdir -p {tmp_path}/d; cd {tmp_path}/d; rmdir {tmp_path}/d; $W echo x; echo "rc=$?"'
+    env = {**sidecar.environ, "W": "sidecar run --"}
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, timeout=20)
+    assert (done.stdout, done.stderr) == (b"x\nrc=0\n", b"")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"SIDECAR_SOCKET": "/no/such/folder/at/all/s.sock", "HOME": "/nonexistent"},
+        {"SIDECAR_SOCKET": f"/tmp/{'d' * 120}/s.sock"},
+        {"SIDECAR_SOCKET": "/dev/null/s.sock"},
+        {"SIDECAR_SOCKET": "/proc/self/s.sock", "TMPDIR": "/nonexistent"},
+        {"SIDECAR_LOG": "/no/such/folder/log"},
+    ],
+)
+def test_where_there_can_be_no_daemon_the_command_runs_as_ever(
+    sidecar: Installation, variables: dict[str, str]
+) -> None:
+    env = {**sidecar.environ, **variables}
+    try:
+        assert sidecar.run("sh", "-c", "echo x; echo y >&2; exit 3", env=env) == (3, b"x\n", b"y\n")
+    finally:
+        from supervised import stop_daemon
+
+        if "d" * 120 in env["SIDECAR_SOCKET"]:
+            stop_daemon(env["SIDECAR_SOCKET"])
+            Path(env["SIDECAR_SOCKET"]).parent.joinpath("lock").unlink(missing_ok=True)
