@@ -1,0 +1,205 @@
+"""One command as its frames tell it: counts, ages, verdicts, the end; and that frames may come twice."""
+
+from typing import Any
+
+import pytest
+from daemon_support import activity, beat, settled, started, verdict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.core import frame as wire
+from sidecar.core.command import Command
+from sidecar.core.errors import FrameError, LifecycleError
+from sidecar.testing.clock import FakeClock
+from sidecar.testing.scripted import ScriptedCommand
+
+Frame = dict[str, Any]
+MS = 1_000_000
+S = 1_000_000_000
+
+
+def beat_with_output(seq: int, elapsed_ms: int, age_ms: int, lines: int, size: int, **extra: object) -> Frame:
+    payload = wire.progress_payload(elapsed_ms, last_output_age_ms=age_ms, total_lines=lines, total_bytes=size)
+    return beat(seq=seq, **{"shellProgress": payload, **extra})
+
+
+def state(command: Command) -> dict[str, Any]:
+    """Everything that can be seen of a command."""
+    return {
+        "state": command.lifecycle.state,
+        "reason": command.lifecycle.reason,
+        "settled": command.settled,
+        "heartbeats": command.heartbeat_count,
+        "beats": [item.seq for item in command.beats.kept],
+        "verdict": command.verdict,
+        "evidence": command.evidence,
+        "bytes": command.total_bytes,
+        "lines": command.total_lines,
+        "longest": command.longest_silence_ms,
+        "silent": command.silent,
+        "elapsed": command.elapsed_ms(100 * S),
+        "age": command.output_age_ms(100 * S),
+    }
+
+
+def test_it_begins_with_its_start() -> None:
+    command = Command(started(), 0)
+    assert command.lifecycle.state == "running"
+    assert command.id == "c"
+    assert (command.heartbeat_count, command.total_bytes, command.silent, command.has_output) == (0, 0, False, False)
+
+
+@pytest.mark.parametrize("frame", [beat(), activity(), verdict(), settled()])
+def test_it_cannot_begin_with_anything_else(frame: Frame) -> None:
+    with pytest.raises(FrameError):
+        Command(frame, 0)
+
+
+def test_a_spawn_that_failed_is_over_at_once() -> None:
+    command = ScriptedCommand(FakeClock()).fail_to_spawn()
+    assert (command.lifecycle.state, command.lifecycle.reason) == ("settled", "spawn_failed")
+    assert command.settled is not None
+    assert not command.apply(beat(command.id, seq=1), 0)
+
+
+def test_a_beat_without_output_tells_of_silence_since_the_start() -> None:
+    command = Command(started(), 0)
+    assert command.apply(beat(seq=1), 10 * S)
+    assert (command.heartbeat_count, command.silent, command.has_output) == (1, True, False)
+    assert command.longest_silence_ms == 10_000
+    assert command.output_age_ms(12 * S) == command.elapsed_ms(12 * S) == 12_000
+
+
+def test_a_beat_with_output_brings_the_counts() -> None:
+    command = Command(started(), 0)
+    command.apply(beat_with_output(1, 30_000, 10_000, 12, 840), 30 * S)
+    assert (command.total_lines, command.total_bytes) == (12, 840)
+    assert command.silent
+    assert command.has_output
+    assert command.output_age_ms(31 * S) == 11_000
+    assert command.longest_silence_ms == 10_000
+
+
+def test_output_ends_a_silence() -> None:
+    command = Command(started(), 0)
+    command.apply(beat(seq=1), 0)
+    assert command.silent
+    command.apply(activity(seq=2), 0)
+    assert not command.silent
+    assert command.heartbeat_count == 1
+    assert command.longest_silence_ms == 10_000
+
+
+def test_the_producers_own_count_of_beats_is_the_right_one() -> None:
+    command = Command(started(), 0)
+    command.apply(beat(seq=9, heartbeatCount=7), 0)
+    assert command.heartbeat_count == 7
+    command.apply(beat(seq=10), 0)
+    assert command.heartbeat_count == 8
+    command.apply(settled(seq=11, beats=20), 0)
+    assert command.heartbeat_count == 20
+
+
+def test_a_verdict_between_beats_is_kept_as_a_change_and_is_no_beat() -> None:
+    command = Command(started(), 0)
+    command.apply(verdict(seq=1, name="network_wait", evidence=["tcp: no answer for 30 s"]), 0)
+    assert (command.verdict, command.evidence) == ("network_wait", ["tcp: no answer for 30 s"])
+    assert command.heartbeat_count == 0
+    assert [item.is_heartbeat for item in command.beats.kept] == [False]
+    command.apply(beat(seq=2), 0)
+    assert command.verdict == "network_wait", "a beat that says none leaves it"
+    command.apply(beat(seq=3, verdict="computing"), 0)
+    assert (command.verdict, command.evidence) == ("computing", [])
+
+
+@pytest.mark.parametrize("reason", ["exited", "signaled", "timeout", "silence_timeout", "cancelled"])
+def test_the_end_has_the_last_word_on_all_counts(reason: str) -> None:
+    command = Command(started(), 0)
+    command.apply(beat(seq=1), 0)
+    end = settled(seq=2, reason=reason, beats=3) | {"totalBytes": 7, "totalLines": 2, "longestSilenceMs": 55}
+    assert command.apply(end, 0)
+    assert (command.lifecycle.state, command.lifecycle.reason) == ("settled", reason)
+    assert (command.heartbeat_count, command.total_bytes, command.total_lines) == (3, 7, 2)
+    assert command.longest_silence_ms == 55
+    assert command.elapsed_ms(10**15) == 90
+    assert not command.silent
+
+
+@pytest.mark.parametrize("reason", ["lost", "spawn_failed", "", "bored", "EXITED"])
+def test_a_reason_that_a_producer_cannot_have_changes_nothing(reason: str) -> None:
+    command = Command(started(), 0)
+    before = state(command)
+    with pytest.raises(FrameError):
+        command.apply(settled(seq=1, reason=reason), 0)
+    assert state(command) == before
+    assert command.apply(settled(seq=1), 0), "the seq was not used up"
+
+
+def test_a_second_start_with_a_new_number_is_an_error_and_changes_nothing() -> None:
+    command = Command(started(), 0)
+    before = state(command)
+    with pytest.raises(FrameError):
+        command.apply(started(seq=1), 0)
+    assert state(command) == before
+
+
+def test_after_the_end_nothing_changes_any_more() -> None:
+    command = Command(started(), 0)
+    command.apply(settled(seq=1), 0)
+    before = state(command)
+    for frame in (beat(seq=2), activity(seq=3), verdict(seq=4), settled(seq=5), started(seq=6)):
+        assert not command.apply(frame, 50 * S)
+    assert state(command) == before
+    with pytest.raises(LifecycleError):
+        command.lose(0)
+
+
+def test_a_lost_command_settles_with_what_was_known() -> None:
+    command = Command(started(), 0)
+    command.apply(beat_with_output(4, 30_000, 10_000, 12, 840, heartbeatCount=2), 30 * S)
+    end = command.lose(35 * S)
+    assert wire.parse(wire.encode(end)) == end
+    assert end["seq"] == 5
+    assert (end["reason"], end["elapsedMs"], end["heartbeatCount"]) == ("lost", 35_000, 2)
+    assert (end["totalBytes"], end["totalLines"], end["lastOutputAgeMs"]) == (840, 12, 15_000)
+    assert end["longestSilenceMs"] == 15_000
+    assert command.lifecycle.reason == "lost"
+
+
+def test_a_command_lost_without_output_has_no_age_of_it() -> None:
+    command = Command(started(), 0)
+    end = command.lose(3 * S)
+    assert "lastOutputAgeMs" not in end
+    assert end["longestSilenceMs"] == end["elapsedMs"] == 3000
+
+
+FRAMES_OF_A_LIFE = st.lists(st.tuples(st.sampled_from(["write", "beat", "judge"]), st.integers(1, 20_000)), max_size=25)
+
+
+@given(life=FRAMES_OF_A_LIFE, ends=st.booleans(), data=st.data())
+def test_frames_that_come_again_change_nothing(life: list[tuple[str, int]], ends: bool, data: st.DataObject) -> None:
+    clock = FakeClock()
+    script = ScriptedCommand(clock)
+    once = script.start()
+    frames: list[tuple[int, Frame]] = []
+    twice = Command(once.identity, clock.monotonic_ns())
+    for what, step_ms in life:
+        clock.advance(step_ms / 1000)
+        if what == "write":
+            frame = script.write()
+        elif what == "beat":
+            frame = script.beat(data.draw(st.sampled_from([None, "computing", "lock_wait"])))
+        else:
+            frame = script.judge("pipe_wait", ["read of a pipe"])
+        frames.append((clock.monotonic_ns(), frame))
+    if ends:
+        frames.append((clock.monotonic_ns(), script.settle()))
+    for number, (now_ns, frame) in enumerate(frames):
+        assert twice.apply(frame, now_ns)
+        for _, earlier in data.draw(st.lists(st.sampled_from(frames[: number + 1]), max_size=3)):
+            assert not twice.apply({**earlier, "replay": True}, now_ns + 5 * S)
+        assert not twice.apply(once.identity, now_ns)
+    at_end_ns = clock.monotonic_ns()
+    assert state(twice) == state(once)
+    assert twice.elapsed_ms(at_end_ns) == once.elapsed_ms(at_end_ns)
+    assert twice.heartbeat_count == sum(frame["type"] == wire.PROGRESS for _, frame in frames)
