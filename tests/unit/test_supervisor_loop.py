@@ -1,0 +1,231 @@
+"""The loop over real pipes and the real poll: what ends it, and what must not hold it up."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from test_supervisor_rules import FakeChild, FakeDelivery, options
+
+from sidecar.core import frame as wire
+from sidecar.core.output import OutputStats
+from sidecar.core.trace_context import begin_span
+from sidecar.supervisor.loop import Loop
+from sidecar.supervisor.relay import Channel
+from sidecar.supervisor.reports import Reports
+from sidecar.supervisor.signals import SIGCHLD, SIGTERM, Received
+from sidecar.supervisor.sink import Sink
+from sidecar.testing.clock import FakeClock
+
+MS = 1_000_000
+
+
+class PipedSignals:
+    """Signals as the test says them, from any thread."""
+
+    tells_sender = False
+    ignored_sigterm = False
+
+    def __init__(self) -> None:
+        self.descriptor, self._writer = os.pipe()
+        os.set_blocking(self.descriptor, False)
+
+    def say(self, number: int) -> None:
+        os.write(self._writer, bytes([number]))
+
+    def read(self) -> list[Received]:
+        return [Received(number, 0, 1) for number in os.read(self.descriptor, 64)]
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        os.close(self._writer)
+
+
+class Scene:
+    """A loop between two pipes: `command` is the command's end of the one, `agent` the agent's of the other."""
+
+    def __init__(self, interval_ns: int = 0, timeout_ns: int | None = None) -> None:
+        source, self.command = os.pipe()
+        self.agent, self.agent_stdout = os.pipe()
+        self.signals = PipedSignals()
+        self.child = FakeChild()
+        started_ns = time.monotonic_ns()
+        self.stats = OutputStats(started_ns)
+        chosen = options(interval_ns, timeout_ns, "call_1")
+        context = begin_span(None, None, bytes(range(24)))
+        reports = Reports(chosen, context, pty=False, started_ns=started_ns, unix_ms=1)
+        self.delivery = FakeDelivery(FakeClock())
+        self.sink = Sink(self.agent_stdout)
+        self.channel = Channel(source, self.sink, self.stats, 1, terminal=False)
+        self.loop = Loop(
+            chosen,
+            self.child,  # type: ignore[arg-type]
+            [self.channel],
+            self.signals,  # type: ignore[arg-type]
+            self.stats,
+            reports,
+            self.delivery,  # type: ignore[arg-type]
+            None,
+            None,
+        )
+
+    def exit(self) -> None:
+        self.child.ended = True
+        self.signals.say(SIGCHLD)
+
+    def close(self) -> None:
+        self.channel.close()
+        self.signals.close()
+        for descriptor in {self.command, self.agent, self.agent_stdout, self.sink.descriptor}:
+            try:
+                os.close(descriptor)
+            except OSError:
+                continue
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    made = Scene()
+    yield made
+    made.close()
+
+
+@pytest.mark.timeout(20)
+def test_the_end_of_file_and_the_exit_end_it(scene: Scene) -> None:
+    os.write(scene.command, b"hello\n")
+    os.close(scene.command)
+    scene.exit()
+    scene.loop.run()
+    assert os.read(scene.agent, 100) == b"hello\n"
+    assert not scene.channel.open
+
+
+@pytest.mark.timeout(20)
+def test_a_background_process_that_holds_the_pipe_and_is_silent_does_not_hold_the_exit(scene: Scene) -> None:
+    os.write(scene.command, b"hello\n")
+    scene.exit()
+    scene.loop.run()
+    assert os.read(scene.agent, 100) == b"hello\n"
+    assert scene.channel.open, "for the drainer"
+
+
+@pytest.mark.timeout(20)
+def test_a_background_process_that_writes_for_ever_does_not_hold_the_exit(scene: Scene) -> None:
+    over = threading.Event()
+
+    def write_for_ever() -> None:
+        os.set_blocking(scene.command, False)
+        while not over.is_set():
+            try:
+                os.write(scene.command, b"y\n" * 100)
+            except BlockingIOError:
+                over.wait(0.001)
+
+    def read_for_ever() -> None:
+        while os.read(scene.agent, 65536):
+            pass
+
+    threads = [threading.Thread(target=write_for_ever), threading.Thread(target=read_for_ever)]
+    for thread in threads:
+        thread.start()
+    scene.exit()
+    scene.loop.run()
+    over.set()
+    os.close(scene.agent_stdout)
+    os.close(scene.sink.descriptor)
+    for thread in threads:
+        thread.join()
+    assert scene.stats.total_bytes > 0
+
+
+@pytest.mark.timeout(20)
+def test_what_a_slow_reader_has_not_taken_yet_still_arrives_after_the_exit(scene: Scene) -> None:
+    # What fits between the two ends without a reader: both pipes.
+    data = os.urandom(2 * 65536)
+    taken = bytearray()
+
+    def write_and_exit() -> None:
+        sent = 0
+        while sent < len(data):
+            sent += os.write(scene.command, data[sent : sent + 50_000])
+        scene.exit()
+
+    def read_late() -> None:
+        scene.child.exit_was_seen.wait()
+        while len(taken) < len(data):
+            taken.extend(os.read(scene.agent, 7001))
+
+    class WatchedChild(FakeChild):
+        exit_was_seen = threading.Event()
+
+        def reap(self) -> bool:
+            ended = super().reap()
+            if ended:
+                self.exit_was_seen.set()
+            return ended
+
+    scene.child = scene.loop._child = WatchedChild()  # type: ignore[assignment]
+    threads = [threading.Thread(target=write_and_exit), threading.Thread(target=read_late)]
+    for thread in threads:
+        thread.start()
+    scene.loop.run()
+    for thread in threads:
+        thread.join()
+    assert bytes(taken) == data
+
+
+@pytest.mark.timeout(20)
+def test_a_reader_that_left_is_heard_of_while_the_command_is_silent(scene: Scene) -> None:
+    os.close(scene.agent)
+    thread = threading.Thread(target=scene.loop.run)
+    thread.start()
+    # The loop closes its end; only then does our write fail.
+    while True:
+        try:
+            os.write(scene.command, b"x")
+        except BrokenPipeError:
+            break
+    scene.exit()
+    thread.join()
+    assert not scene.channel.open
+
+
+@pytest.mark.timeout(20)
+def test_a_command_that_ignores_term_is_killed_and_nobody_hears_a_beat_of_it() -> None:
+    scene = Scene(interval_ns=20 * MS)
+    scene.signals.say(SIGTERM)
+    killed = threading.Event()
+    kill = scene.child.kill
+
+    def kill_and_exit() -> None:
+        kill()
+        killed.set()
+        scene.exit()
+
+    scene.child.kill = kill_and_exit  # type: ignore[method-assign]
+    scene.loop.run()
+    assert killed.is_set()
+    assert scene.child.told == ["terminate", "kill"]
+    assert scene.loop.lifecycle.reason == "cancelled"
+    assert [frame for frame in scene.delivery.sent if frame[1]["type"] == wire.PROGRESS] == []
+    scene.close()
+
+
+@pytest.mark.timeout(20)
+def test_silence_beats_until_the_timeout_and_not_beyond() -> None:
+    scene = Scene(interval_ns=20 * MS, timeout_ns=150 * MS)
+    terminate = scene.child.terminate
+
+    def terminate_and_exit(*, but_group: bool = False) -> None:
+        terminate(but_group=but_group)
+        scene.exit()
+
+    scene.child.terminate = terminate_and_exit  # type: ignore[method-assign]
+    scene.loop.run()
+    assert scene.loop.lifecycle.reason == "timeout"
+    beats = [frame for _, frame in scene.delivery.sent if frame["type"] == wire.PROGRESS]
+    # One each 20 ms, and one more where the turn of the timeout itself comes late.
+    assert 1 <= len(beats) <= 8
+    assert len(beats) == scene.loop.heartbeat.count
+    scene.close()
