@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _MS = 1_000_000
 _MAX_TEXT_CHARS = 256
+_FRAME_REST_BYTES = 1024
+"""What a frame may hold beside the identity: the keys of a settle frame, and what the daemon adds."""
 
 
 def uuid7(unix_ms: int, random_bytes: bytes) -> str:
@@ -52,6 +54,8 @@ class Reports:
             "startUnixMs": unix_ms,
             "startMonotonicMs": started_ns // _MS,
         }
+        if options.capture_command:
+            self._identity["commandLine"] = _command_line(options.argv, self._identity)
 
     def started(self, pid: int) -> "Frame":
         return self._frame(wire.STARTED, {**self._identity, "pid": pid})
@@ -124,3 +128,15 @@ class Reports:
 
     def _age_ms(self, stats: "OutputStats", now_ns: int) -> int | None:
         return None if stats.last_output_ns is None else max(0, now_ns - stats.last_output_ns) // _MS
+
+
+def _command_line(argv: list[str], identity: "Frame") -> str | None:
+    """The command line without its secrets, as long as one frame has room for."""
+    try:
+        # Here, not above: it imports `re`, which costs every other command more than its spawn.
+        from sidecar.core.redaction import MAX_BYTES, redact
+
+        room = wire.MAX_FRAME_BYTES - _FRAME_REST_BYTES - len(wire.encode(identity))
+        return redact(argv, min(MAX_BYTES, room)) if room > 0 else None
+    except Exception:  # noqa: BLE001 - the command never pays for what telemetry fails at, and nothing unredacted goes out
+        return None
