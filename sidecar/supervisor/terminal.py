@@ -7,6 +7,7 @@ put back as it was, so that ^C, ^Z and echo are the business of the command's te
 
 import os
 
+_TYPED_AHEAD_BYTES = 4096
 _DEFAULT_SIZE = (24 << 0 | 80 << 16).to_bytes(8, "little")
 
 
@@ -21,6 +22,7 @@ class Terminal:
         self.agent = next((fd for fd in (0, 1) if os.isatty(fd)), None)
         self.reads_keys = os.isatty(0)
         self.master, self.slave = os.openpty()
+        self.typed_ahead = b""
         self._saved: list[object] | None = None
         self._copy_settings()
         self.copy_size()
@@ -56,6 +58,8 @@ class Terminal:
             if os.tcgetpgrp(0) != os.getpgrp():
                 return
             settings = termios.tcgetattr(0)
+            if settings[3] & termios.ICANON:
+                self.typed_ahead += _lines_typed(settings[6][termios.VEOF])
             raw = [*settings[:6], list(settings[6])]
             raw[0] &= ~(
                 termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON
@@ -64,7 +68,7 @@ class Terminal:
             raw[1] &= ~termios.OPOST
             raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
             raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
-            termios.tcsetattr(0, termios.TCSADRAIN, raw)
+            termios.tcsetattr(0, termios.TCSANOW, raw)
         except (OSError, termios.error):
             return
         self._saved = settings
@@ -76,7 +80,7 @@ class Terminal:
         if self._saved is None:
             return
         try:
-            termios.tcsetattr(0, termios.TCSADRAIN, self._saved)  # type: ignore[arg-type]  # what tcgetattr gave
+            termios.tcsetattr(0, termios.TCSANOW, self._saved)  # type: ignore[arg-type]  # what tcgetattr gave
         except (OSError, termios.error):
             pass
         self._saved = None
@@ -90,3 +94,19 @@ class Terminal:
             termios.tcsetattr(self.slave, termios.TCSANOW, termios.tcgetattr(self.agent))
         except (OSError, termios.error):
             return
+
+
+def _lines_typed(end_of_file: bytes) -> bytes:
+    """What was typed before our time, as keys. Read while the terminal still gives whole lines: in raw mode a
+    waiting end of file would come out as a NUL."""
+    import select
+
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    typed = b""
+    while len(typed) < _TYPED_AHEAD_BYTES and poll.poll(0):
+        line = os.read(0, _TYPED_AHEAD_BYTES)
+        typed += line or end_of_file
+        if not line:
+            break
+    return typed
