@@ -1,7 +1,7 @@
 """A command's words -> one line of shell for telemetry, without the secrets that can be told from the rest.
 
-What is known to be a secret by its shape, its name or its place becomes [REDACTED]; see SECURITY.md for what
-cannot be known. Pure and linear in what it reads; it reads only as many words as may be shown. Loaded only where
+What is known to be a secret by its shape, its name or its place becomes [REDACTED]; docs/guide.md says
+what cannot be told. Pure and linear in what it reads; it reads only as many words as may be shown. Loaded only where
 --capture-command asks for it: `re` alone costs as much as a whole spawn.
 """
 
@@ -9,7 +9,7 @@ import re
 
 from sidecar.core import redaction_options as options
 from sidecar.core import redaction_shapes as shapes
-from sidecar.core.redaction_words import split
+from sidecar.core.redaction_words import Word, split
 
 REDACTED = "[REDACTED]"
 MAX_BYTES = 4096
@@ -72,12 +72,16 @@ def _find(text: str, depth: int, *, script: bool) -> list[shapes.Span]:
     spans = shapes.find(text, script=script)
     if depth == 0 or not (script or any(blank in text for blank in " \t\n;")):
         return spans
+    previous: list[Word] = []
     for command in split(text):
         values = [word.value for word in command]
         inner = options.scripts(values)
         for index, start, end in options.find(values):
             if index not in inner:
                 spans.append(command[index].raw_span(start, end))
+        for index, start, end in options.piped([word.value for word in previous], values):
+            spans.append(previous[index].raw_span(start, end))
+        previous = command
         for index, word in enumerate(command):
             # A bare word of a script was looked at as part of it, up to what ends a word; so was all of a text.
             if word.quoted and values[index] != text:

@@ -51,9 +51,11 @@ _ABOUT = listed(
     "enable disable required hint budget fd ref"
 )
 _VERBS = listed(
-    "no ask prompt show skip with disable enable use require requires allow read ignore has is verify check "
-    "generate get print list rotate reset delete hide mask max min num"
+    "export import no ask prompt show skip with disable enable use require requires allow read ignore has is verify "
+    "check generate get print list rotate reset delete hide mask max min num"
 )
+_PLACES = listed("pagination page next starting start continuation continue resume end stop eos bos pad")
+"""Before `token`: a place in a list or a text, no secret."""
 MAX_READ = 512
 """Beyond this a value is not looked into, it goes: what is kept would have to be read again (linear time)."""
 _NOTHING = frozenset({"", "null", "none", "nil", "true", "false", "undefined", "yes", "no", "-", "$"})
@@ -73,6 +75,8 @@ def is_secret(name: str) -> bool:
         return False
     if words[-1] in ("pass", "auth", "cookie", "cookies"):
         return True
+    if words[-1] in ("token", "tokens") and words[-2:-1] and words[-2] in _PLACES:
+        return False
     if words[0] == "auth" and len(words) == 2 and words[1] in ("key", "data", "value", "string", "config"):
         return True
     if any(word in _WORDS or word.endswith(_ENDINGS) for word in words):

@@ -21,6 +21,7 @@ _TEXT_RUNNERS = frozenset({"ssh", "eval", "watch", "su"})
 
 _ASSIGNMENT = re.compile(r"-{0,2}(?P<name>[A-Za-z_@][A-Za-z0-9_.:/@-]*+)=")
 _CLUSTER = re.compile(r"-[A-Za-z0-9]{1,12}")
+_BATCH = re.compile(r"-[A-Za-z]{0,8}b[A-Za-z]{0,8}")
 _PORTS = re.compile(r"[0-9]{1,5}(?::[0-9]{1,5})?(?:/tcp|/udp)?")
 _LOGON = re.compile(r"[^/\s@]++/(?P<password>[^@\s]++)(?:@\S*+)?")
 
@@ -80,6 +81,9 @@ _PROGRAMS: dict[str, _Program] = {
     "sqlplus": _PLAIN,
     "lftp": _PLAIN,
     "vault": _PLAIN,
+    "cargo": _PLAIN,
+    "htpasswd": _PLAIN,
+    "wpa_passphrase": _PLAIN,
     "nmcli": _PLAIN,
     # Their options of the same letters are none of the above's.
     **dict.fromkeys(
@@ -109,6 +113,20 @@ def find(words: list[str]) -> list[Found]:
             seen.add(word)
         previous = word
     return found
+
+
+_FROM_STDIN = frozenset({"--password-stdin", "--with-token", "--passphrase-fd", "--stdin", "chpasswd"})
+
+
+def piped(words: list[str], reader: list[str]) -> list[Found]:
+    """What `echo` or `printf` hands to the next command, where that one reads a secret there."""
+    if not words or words[0] not in ("echo", "printf") or _FROM_STDIN.isdisjoint(reader):
+        return []
+    return [
+        (index, 0, len(word))
+        for index, word in enumerate(words)
+        if index > 0 and word and word[0] != "-" and "%s" not in word and not names.is_reference(word)
+    ]
 
 
 def scripts(words: list[str]) -> set[int]:
@@ -141,7 +159,7 @@ def _in_word(index: int, word: str, program: str, rules: _Program, seen: set[str
         option = assignment[0][0] == "-" and name != name.upper()
         if names.hides(f"--{name}" if option else name, word[start:], option=option):
             return [(index, start, len(word))]
-        if (name == "from-literal" or "set" in seen & {"set", "config:set"}) and seen & {"secret", "secrets"}:
+        if ((name == "from-literal" or "set" in seen) and seen & {"secret", "secrets"}) or "config:set" in seen:
             value = word.find("=", start) + 1 if name == "from-literal" else start
             return [(index, value, len(word))] if value < len(word) else []
     if word[:1] == "-" and len(word) > 2 and word[1] in rules.glued and not _PORTS.fullmatch(word, 2):
@@ -162,10 +180,13 @@ def _after(index: int, option: str, word: str, program: str, rules: _Program, se
     if not word or names.is_reference(word):
         return []
     whole = [(index, 0, len(word))]
+    if program in ("htpasswd", "wpa_passphrase") and "-" not in (word[0], option[0]) and option != program:
+        # htpasswd -b FILE USER PASSWORD (or -bn USER PASSWORD), wpa_passphrase SSID PASSWORD
+        return whole if program == "wpa_passphrase" or any(_BATCH.fullmatch(flags) for flags in seen) else []
     if option[:1] != "-":
         if option in ("password", "psk") and program == "nmcli":
             return whole
-        if option == "login" and program == "vault" and word[0] != "-" and "=" not in word:
+        if option == "login" and program in ("vault", "cargo") and word[0] != "-" and "=" not in word:
             return whole
         # aws configure set NAME VALUE, npm config set NAME VALUE, git config NAME VALUE, set -gx NAME VALUE, setx
         if seen & {"set", "config", "setx", "setenv"} and "=" not in option and names.hides(option, word):
@@ -199,8 +220,8 @@ def _after(index: int, option: str, word: str, program: str, rules: _Program, se
         return [(index, word.index("=") + 1, len(word))]
     if len(option) < 64 and word[0] != "-" and "=" not in option and len(option) > 2:
         # Not of a cluster of letters (`tar -xpwd`): a long name, or one word in full (-password, -storepass).
-        named = option[:2] == "--" or len(option) > 4
-        if named and option != "-pwd" and names.hides(option, word, option=True):
+        named = option[:2] == "--" or (len(option) > 4 and option[1].islower())
+        if named and not (option == "-pass" and word.isdigit()) and names.hides(option, word, option=True):
             return whole
     return []
 

@@ -57,6 +57,10 @@ _QUOTED = {'"': re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL), "'": re.compile(r"
 _QUERY_ONLY = frozenset({"sig", "signature", "x-amz-signature", "x-amz-credential", "x-goog-signature", "pass", "pwd"})
 _QUERY_RANDOM = frozenset({"key", "code", "sas", "hmac", "auth", "state", "ticket", "session", "sid", "nonce"})
 _SQL = re.compile(r"(?i)(?<![a-z0-9_])(?:identified[ \t]{1,8}by|password)[ \t]{1,8}(?:'([^'\n]++)'|\"([^\"\n]++)\")")
+_XML = re.compile(r"<([A-Za-z][A-Za-z0-9_.:-]{0,60}+)>([^<>]++)</")
+_BASIC = re.compile(
+    r"(?<![A-Za-z0-9_])auth[ \t]{0,4}=[ \t]{0,4}[(\[]\s{0,4}[\"'][^\"'\n]{0,128}[\"'],\s{0,4}[\"']([^\"'\n]++)"
+)
 _NETRC = re.compile(r"(?<![A-Za-z0-9])(?:login|account)\s{1,8}\S{1,128}?\s{1,8}password\s{1,8}(\S++)")
 
 
@@ -70,13 +74,15 @@ def find(text: str, *, script: bool) -> list[Span]:
     if ":" in text or "=" in text:
         spans += _headers(text, script=script)
         spans += _pairs(text, script=script)
-    for pattern in (_BEARER, _SQL, _NETRC):
+    for pattern in (_BEARER, _SQL, _NETRC, _BASIC):
         for match in pattern.finditer(text):
             group = match.lastindex or 0
             if pattern is _BEARER and not names.looks_random(match[group]):
                 continue
             if not names.is_reference(match[group]):
                 spans.append(match.span(group))
+    if "</" in text:
+        spans += [match.span(2) for match in _XML.finditer(text) if names.hides(match[1], match[2])]
     return [span for span in spans if span[0] < span[1]]
 
 

@@ -169,6 +169,15 @@ SECRETS = [
     words(PASSWORD, "mysql", "-e", f"CREATE USER a IDENTIFIED BY '{PASSWORD}'"),
     sh(PASSWORD, f"echo 'machine x.example login me password {PASSWORD}' > ~/.netrc"),
     words(PASSWORD, "sqlpackage", f"Server=db;Uid=sa;Pwd={PASSWORD};Encrypt=yes"),
+    words(FAKE, "heroku", "config:set", f"PLAIN={FAKE}"),
+    words(FAKE, "cargo", "login", FAKE),
+    words(PASSWORD, "htpasswd", "-b", "users", "me", PASSWORD),
+    words(PASSWORD, "wpa_passphrase", "ssid", PASSWORD),
+    words(PASSWORD, "python3", "-c", f"requests.get('http://x', auth=('me', '{PASSWORD}'))"),
+    words(PASSWORD, "python3", "-c", f"print('<db><password>{PASSWORD}</password></db>')"),
+    sh(FAKE, f"echo {FAKE} | docker login -u me --password-stdin registry.example"),
+    sh(FAKE, f"printf '%s' '{FAKE}' | gh auth login --with-token"),
+    sh(PASSWORD, f"echo 'me:{PASSWORD}' | sudo chpasswd"),
     words(FAKE, "az", "x", f"AccountName=a;AccountKey={FAKE}==;EndpointSuffix=core"),
 ]
 
@@ -247,6 +256,12 @@ ORDINARY = [
     ["jq", "-r", ".token_type", "x.json"],
     ["keytool", "-list", "-keystore", "k.jks"],
     ["vault", "kv", "get", "secret/app"],
+    ["gpg", "--export-secret-keys", "alice"],
+    ["gcc", "-DAUTH=1", "-DSECRET_H", "a.c"],
+    ["ffmpeg", "-i", "in.mp4", "-pass", "1", "-f", "null", "/dev/null"],
+    ["aws", "s3api", "list-objects", "--starting-token", "abc"],
+    ["sh", "-c", "echo \"$TOKEN\" | docker login -u me --password-stdin"],
+    ["htpasswd", "-c", "users", "me"],
     ["echo", "naïve café — 日本語", ""],
     ["task_test_something_long", "disk-usage-of-a-long-name", "risk-assessment-module-x"],
 ]  # fmt: skip
@@ -373,6 +388,7 @@ UNITS = [
     "-----BEGIN X-----a-----END ", "sk-", "sk-sk", "ghp_", "github_pat_", "AKIA", "xoxb-", "Authorization:",
     "Authorization: Bearer ", "x-", "a-", "cookie=", "login a password ", "password '", "bearer ", "mysql -p",
     "a='", "-p ", "--password ", "sh -c '", "sh -c ", "(", "<", "A1", "_", ".", "é", "bA", "Bearer a",
+    "<a>", "<token>", "</", "auth=('", "echo a|",
 ]  # fmt: skip
 
 
