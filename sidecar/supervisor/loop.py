@@ -203,6 +203,8 @@ class Loop:
         if self._child.reap():
             self.heartbeat.stop()
             self._drain_until_ns = self._clock_ns() + self._options.drain_grace_ns
+            if self._terminal is not None:
+                self._terminal.command_exited()
             for channel in self._channels:
                 channel.exit_seen()
         else:

@@ -165,7 +165,6 @@ def _connect(
     if terminal is not None:
         sources.append((terminal.master, (1,), True))
         descriptors = dict.fromkeys(streams.on_terminal, terminal.slave)
-        ours.append(terminal.slave)
     for group in streams.relayed:
         try:
             reader, writer = posix.pipe()

@@ -12,7 +12,11 @@ _DEFAULT_SIZE = (24 << 0 | 80 << 16).to_bytes(8, "little")
 
 
 class Terminal:
-    """`master` is ours, `slave` the command's (closed after the spawn).
+    """`master` is ours, `slave` the command's.
+
+    We hold the slave side open too, until the command has exited (`command_exited`). A command may close its own
+    and open /dev/tty later; and one that closed it is still alive, when an end of file on the master side would
+    have us close that, and the hang-up would kill it.
 
     `agent` is the agent's terminal that we read keys from and copy settings of: fd 0 or 1, or None.
     Raises OSError where no PTY can be had.
@@ -26,6 +30,10 @@ class Terminal:
         self._saved: list[object] | None = None
         self._copy_settings()
         self.copy_size()
+
+    def command_exited(self) -> None:
+        """From here on the master side gives its end of file when nobody else holds the slave side."""
+        os.close(self.slave)
 
     @property
     def has_keys(self) -> bool:

@@ -1,4 +1,4 @@
-"""What was typed before the supervisor took the terminal over."""
+"""The terminal before and beside the command's own descriptors: what was typed ahead, and /dev/tty opened late."""
 
 import fcntl
 import os
@@ -48,3 +48,8 @@ def test_an_end_of_file_typed_ahead_is_one_and_no_byte(sidecar: Installation) ->
 def test_a_line_typed_ahead_arrives(sidecar: Installation) -> None:
     bare = typed_first(sidecar, b"one\n\x04", "cat")
     assert typed_first(sidecar, b"one\n\x04", *sidecar.words("cat")) == bare == (0, b"one\r\n")
+
+
+def test_a_command_that_closed_its_terminal_lives_on_and_may_open_it_again(sidecar: Installation) -> None:
+    script = "exec 0<&- 1>&- 2>&-; sleep 0.3; echo late >/dev/tty; exit 7"
+    assert typed_first(sidecar, b"x\n", *sidecar.words("sh", "-c", script)) == (7, b"late\r\n")
