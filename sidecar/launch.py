@@ -44,7 +44,11 @@ def main_sh() -> int:
     environ = environment()
     plan = parse_shell(sys.argv[1:], environ)
     if plan.options is None:
-        posix.execv(plan.argv[0], plan.argv)
+        try:
+            posix.execv(plan.argv[0], plan.argv)
+        except OSError as error:
+            posix.write(2, f"sidecar-sh: {plan.argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
+            return 127 if isinstance(error, (FileNotFoundError, NotADirectoryError)) else 126
     _supervise(plan.options, {**environ, "SIDECAR_ACTIVE": "1"})
 
 

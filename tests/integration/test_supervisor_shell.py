@@ -30,14 +30,14 @@ def supervised(ended: Ended) -> bool:
         ("-ec", "false; echo never"),
         ("-c", 'printf "<%s>" "$0" "$@"', "name", "a b", "*", ""),
         ("-c", "cat <<'EOF'\n$HOME `x` \"q\" 'q' \\\nEOF\necho end"),
-        ("-c", "echo $'a\\tb'\n\n# comment\necho \"$(echo nested \"$(echo twice)\")\"\n"),
+        ("-c", 'echo $\'a\\tb\'\n\n# comment\necho "$(echo nested "$(echo twice)")"\n'),
         ("-c", b"printf '\xff\xfe|%s' \xe9"),
         ("-o", "pipefail", "-c", "false | true"),
         ("-c", "kill -TERM $$"),
         ("-c", "echo 'unterminated"),
         ("-c",),
         ("--version",),
-        ("/no/such/script",),
+        ("/no/such/script", "argument"),
     ],
 )
 def test_same_as_the_shell(sidecar: Installation, words: "tuple[str | bytes, ...]") -> None:
