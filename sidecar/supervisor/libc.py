@@ -7,10 +7,15 @@ return value, and its caller has another way.
 
 import sys
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _SFD_CLOEXEC_NONBLOCK = 0o2004000  # <bits/signalfd.h>; the same on x86-64 and aarch64
+_SPLICE_F_NONBLOCK = 2
 _KCMP_NUMBER = {"x86_64": 312, "aarch64": 272}
 
 try:
@@ -52,6 +57,18 @@ def signalfd(signal_numbers: "set[int]") -> int:
     for number in signal_numbers:
         mask |= 1 << (number - 1)
     return _libc("signalfd", -1, mask.to_bytes(128, sys.byteorder), _SFD_CLOEXEC_NONBLOCK)
+
+
+def tee_function() -> "Callable[[int, int, int], int] | None":
+    """tee(2) as (pipe to read, pipe to write, bytes) -> bytes, never waiting; -1 for any error. None without it."""
+    if not _handle or not _LINUX:
+        return None
+    address = _dlsym(_handle, "tee")
+
+    def tee(source: int, target: int, size_bytes: int) -> int:
+        return int(_call(address, (source, target, size_bytes, _SPLICE_F_NONBLOCK)))
+
+    return tee
 
 
 def same_open_file(fd_a: int, fd_b: int) -> bool | None:

@@ -7,16 +7,22 @@ closed, so that the command gets SIGPIPE from its next write, as it would withou
 
 import posix
 
+from sidecar.supervisor import libc
+
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
+    import select
+    from collections.abc import Callable
+
     from sidecar.core.output import OutputStats
     from sidecar.supervisor.sink import Sink
 
 _CHUNK_BYTES = 65536
 _LARGE_BYTES = 1 << 20
 _FLOOD_CHUNKS = 32
-_BURST_CHUNKS = 7
-"""More at once would save little, and make signals and clocks wait."""
+_BURST_STEPS = 32
+_BURST_WAIT_MS = 1
+"""Steps of a flood that are made without a turn of the loop. Signals and clocks wait for that long: some ms."""
 _F_SETPIPE_SZ = 1031
 
 
@@ -42,7 +48,9 @@ class Channel:
         self._chunk_bytes = _CHUNK_BYTES
         self._capacity_bytes = _CHUNK_BYTES  # of a pipe by default, pipe(7); a terminal's is smaller
         self._full_chunks = 0
-        self._chunk_was_full = False
+        self._tee: Callable[[int, int, int], int] | None = None
+        self._readable: select.poll | None = None
+        self._writable: select.poll | None = None
 
     @property
     def blocked(self) -> bool:
@@ -54,16 +62,43 @@ class Channel:
         return self.open and self._pending is None and (not self.drain_over or self.owed > 0)
 
     def pump(self, now_ns: int) -> bool:
-        """Read and write as much as goes at once, a bounded number of chunks. True = there was output.
+        """Read and write a chunk; of a flood, a bounded number of them. True = there was output.
 
         Call it when the source is readable (or hung up) and nothing is pending.
         """
-        relayed = self._pump_chunk(now_ns)
-        more = _BURST_CHUNKS
-        while relayed and more and self.wants_read and self._chunk_was_full:
-            self._pump_chunk(now_ns)
-            more -= 1
-        return relayed
+        if self._readable is None:
+            return self._pump_chunk(now_ns)
+        before = self._stats.total_bytes
+        steps = _BURST_STEPS
+        while steps and self._step(self._readable, now_ns):
+            steps -= 1
+        return self._stats.total_bytes > before
+
+    def _step(self, readable: "select.poll", now_ns: int) -> bool:
+        """Move on by a read or a write, if it can be had within the moment that a flood takes."""
+        if self._writable is not None and not self._writable.poll(_BURST_WAIT_MS):
+            return False
+        if self._pending is not None:
+            self.flush()
+            return True
+        if not self.wants_read or not readable.poll(_BURST_WAIT_MS):
+            return False
+        return self._tee_chunk(now_ns) or self._pump_chunk(now_ns)
+
+    def _tee_chunk(self, now_ns: int) -> bool:
+        """From pipe to pipe without copying; what went through is then read, to be counted. False = not this time:
+        there is no room, the reader is gone, or it is no pipe. `_pump_chunk` finds out which."""
+        if self._tee is None:
+            return False
+        taken = self._tee(self.source, self.sink.descriptor, self._chunk_bytes)
+        if taken <= 0:
+            return False
+        self.taken_bytes += taken
+        while taken:
+            chunk = posix.read(self.source, taken)
+            self._count(chunk, now_ns)
+            taken -= len(chunk)
+        return True
 
     def _pump_chunk(self, now_ns: int) -> bool:
         try:
@@ -77,14 +112,16 @@ class Channel:
         if not chunk:
             self.close()
             return False
-        self._stats.record(chunk, now_ns, self._stream)
-        self.owed = max(0, self.owed - len(chunk))
-        self._chunk_was_full = len(chunk) == self._chunk_bytes
-        if self._chunk_was_full:
+        self._count(chunk, now_ns)
+        if len(chunk) == self._chunk_bytes and self._readable is None:
             self._grow()
         self._pending = memoryview(chunk)
         self.flush()
         return True
+
+    def _count(self, chunk: bytes, now_ns: int) -> None:
+        self._stats.record(chunk, now_ns, self._stream)
+        self.owed = max(0, self.owed - len(chunk))
 
     def flush(self) -> None:
         """Write what is pending, as far as there is room."""
@@ -133,10 +170,18 @@ class Channel:
     def _grow(self) -> None:
         """A command that floods: a larger pipe, fewer switches. Refused by the kernel = it stays as it is."""
         self._full_chunks += 1
-        if self._full_chunks != _FLOOD_CHUNKS or self._terminal:
+        if self._full_chunks < _FLOOD_CHUNKS or self._terminal:
             return
         import fcntl
+        import select
 
+        if self.sink.is_pipe:
+            self._tee = libc.tee_function()
+        self._readable = select.poll()
+        self._readable.register(self.source, select.POLLIN)
+        if self.sink.pollable:
+            self._writable = select.poll()
+            self._writable.register(self.sink.descriptor, select.POLLOUT)
         try:
             fcntl.fcntl(self.source, _F_SETPIPE_SZ, _LARGE_BYTES)
         except (OSError, ValueError):

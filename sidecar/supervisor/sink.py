@@ -23,6 +23,7 @@ class Sink:
     def __init__(self, agent_descriptor: int) -> None:
         self.descriptor = agent_descriptor
         self.pollable = True
+        self.is_pipe = False
         self._limit: int | None = None
         self._socket: object | None = None
         kind = posix.fstat(agent_descriptor).st_mode & _S_IFMT
@@ -65,5 +66,6 @@ class Sink:
             self.descriptor = posix.open(
                 f"/proc/self/fd/{descriptor}", posix.O_WRONLY | posix.O_NONBLOCK | posix.O_NOCTTY | posix.O_CLOEXEC
             )
+            self.is_pipe = not posix.isatty(descriptor)
         except OSError:
             self._limit = _PIPE_BUF_BYTES

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import select
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from sidecar.core.output import OutputStats
 from sidecar.supervisor.relay import Channel
+from sidecar.supervisor.sink import Sink
 
 CHUNK_BYTES = 65536
 
@@ -18,7 +21,8 @@ class ScriptedSink:
     """Takes as many bytes as the script says: 0 is no room, -1 a reader that hung up; after the script, all."""
 
     descriptor = -1
-    pollable = True
+    pollable = False
+    is_pipe = False
 
     def __init__(self, script: list[int]) -> None:
         self.script = list(script)
@@ -216,6 +220,47 @@ def test_a_flood_is_read_from_a_larger_pipe_and_still_whole(piped: Piped) -> Non
         assert piped.channel.pump(now)
     assert piped.sink.taken == block * turns
     assert not piped.channel.blocked
+
+
+@pytest.mark.parametrize("pause_every", [0, 7])
+def test_a_flood_from_pipe_to_pipe_is_whole_and_counted(pause_every: int) -> None:
+    source, writer = os.pipe()
+    reader, target = os.pipe()
+    data = os.urandom(1 << 20) * 24
+    received = bytearray()
+
+    def produce() -> None:
+        with open(writer, "wb", buffering=0) as file:
+            file.write(data)
+
+    def consume() -> None:
+        turn = 0
+        while chunk := os.read(reader, 50_000):
+            received.extend(chunk)
+            turn += 1
+            if pause_every and turn % pause_every == 0:
+                select.select([], [], [], 0.001)
+
+    threads = [threading.Thread(target=produce), threading.Thread(target=consume)]
+    for thread in threads:
+        thread.start()
+    stats = OutputStats(0)
+    channel = Channel(source, Sink(target), stats, 1, terminal=False)
+    while not channel.finished and channel.open:
+        if channel.blocked:
+            select.select([], [channel.sink.descriptor], [])
+            channel.flush()
+        else:
+            select.select([channel.source], [], [])
+            channel.pump(1)
+    os.close(channel.sink.descriptor)
+    os.close(target)
+    for thread in threads:
+        thread.join()
+    os.close(reader)
+    assert bytes(received) == data
+    assert stats.total_bytes == channel.taken_bytes == len(data)
+    assert stats.total_lines == data.count(b"\n") + (data[-1:] != b"\n")
 
 
 def test_the_last_slave_of_a_terminal_that_closes_is_the_end_of_file() -> None:
