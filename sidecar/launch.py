@@ -36,7 +36,7 @@ def main() -> int:
         return 125
 
 
-def main_sh() -> int:
+def main_sh() -> int:  # noqa: RET503 - supervising does not return
     """The `sidecar-sh` command: a shell whose command strings are supervised."""
     from sidecar.supervisor.shell import parse_shell
 

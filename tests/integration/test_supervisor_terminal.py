@@ -1,4 +1,4 @@
-"""Under a terminal: the command sees one of its own, of the agent's size; keys and bytes go through; all is put back."""
+"""Under a terminal: the command has one of its own, of the agent's size; keys and bytes go through; it is put back."""
 
 import contextlib
 import fcntl

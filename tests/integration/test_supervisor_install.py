@@ -1,0 +1,111 @@
+"""The installed script: wherever it lies, however it is reached; its start-up cache; what is loaded at the spawn."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from supervised import ROOT, SITE_PACKAGES, WAIT_S, Installation, install, stop_daemon
+
+HEAVY = "click pydantic psutil opentelemetry rich asyncio subprocess json re typing signal enum socket selectors ctypes"
+
+
+@pytest.fixture
+def spaced(tmp_path: Path) -> Iterator[Installation]:
+    """An installation of the test's own, in a folder with a space."""
+    tmp_path.chmod(0o700)
+    install(tmp_path / "a folder")
+    installation = Installation(tmp_path / "a folder", tmp_path)
+    yield installation
+    stop_daemon(installation.socket)
+
+
+def echo(program: "Path | str", environ: dict[str, str]) -> bytes:
+    words = [str(program), "run", "--", "sh", "-c", "echo on; exit 3"]
+    done = subprocess.run(words, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_S)
+    assert (done.returncode, done.stderr) == (3, b"")
+    return done.stdout
+
+
+def test_a_folder_with_spaces_and_a_link_elsewhere(spaced: Installation, tmp_path: Path) -> None:
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "sidecar"
+    link.symlink_to(os.path.relpath(spaced.script, link.parent))
+    for program in (spaced.script, link):
+        assert echo(program, spaced.environ) == b"on\n"
+
+
+def test_garbage_in_pythons_variables(sidecar: Installation) -> None:
+    environ = {**sidecar.environ, "PYTHONPATH": "/no/such", "PYTHONHOME": "/no/such", "PYTHONSTARTUP": "/x"}
+    assert echo(sidecar.script, environ) == b"on\n"
+
+
+def test_without_an_interpreter_beside_it(spaced: Installation, tmp_path: Path) -> None:
+    (tmp_path / "others").mkdir()
+    (spaced.prefix / "bin" / "python3").rename(tmp_path / "others" / "python3")
+    path = f"{tmp_path}/others:{os.environ.get('PATH', os.defpath)}"
+    assert echo(spaced.script, {**spaced.environ, "PATH": path}) == b"on\n"
+
+
+def refresh(installation: Installation) -> Path:
+    """Write the start-up cache as the daemon does; its path."""
+    code = "from sidecar import startup_cache as c; assert c.refresh(); print(c.cache_path())"
+    words = [sys.executable, "-P", "-S", "-c", code]  # -P: not the checkout that we stand in
+    environ = {**installation.environ, "PYTHONPATH": str(installation.package.parent)}
+    return Path(subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout.strip())
+
+
+def loaded_at_the_fork(installation: Installation) -> set[str]:
+    """The names in sys.modules when posix.fork is first called by the installed script."""
+    script = installation.script.read_text().partition("'''\nimport marshal")
+    probe = (
+        "import posix, sys\n"
+        "def fork(_fork=posix.fork):\n"
+        "    posix.write(2, ' '.join(sys.modules).encode() + b'\\n')\n"
+        "    posix.fork = _fork\n"
+        "    return _fork()\n"
+        "posix.fork = fork\n"
+    )
+    copy = installation.prefix / "bin" / "probed"
+    copy.write_text(f"{script[0]}'''\n{probe}import marshal{script[2]}")
+    copy.chmod(0o755)
+    done = subprocess.run([str(copy), "run", "--", "true"], env=installation.environ, capture_output=True, text=True)
+    assert done.returncode == 0
+    return set(done.stderr.split("\n")[0].split())
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_what_is_loaded_at_the_spawn(spaced: Installation, cached: bool) -> None:
+    from sidecar.startup_cache import AFTER_SPAWN, FAST_PATH
+
+    if cached:
+        refresh(spaced)
+    loaded = loaded_at_the_fork(spaced)
+    assert not loaded & set(HEAVY.split())
+    assert {name for name in loaded if name.partition(".")[0] == "sidecar"} <= {*FAST_PATH, *AFTER_SPAWN}
+    if cached:
+        assert loaded >= set(FAST_PATH)
+
+
+@pytest.mark.parametrize("damage", ["none", "torn", "empty", "garbage", "stale", "other"])
+def test_the_start_up_cache_is_used_only_when_valid(spaced: Installation, damage: str) -> None:
+    cache = refresh(spaced)
+    content = cache.read_bytes()
+    if damage == "stale":
+        os.utime(spaced.package / "supervisor" / "spawn.py", (1, 1))
+    elif damage != "none":
+        other = b"\xe9\x01\x00\x00\x00"  # marshal of the integer 1
+        cache.write_bytes(
+            {"torn": content[: len(content) // 2], "empty": b"", "garbage": b"x" * 999, "other": other}[damage]
+        )
+    assert echo(spaced.script, spaced.environ) == b"on\n"
+    used = "sidecar.core.output" in loaded_at_the_fork(spaced)  # loaded before the fork only from the cache
+    assert used == (damage == "none")
+
+
+def test_the_layout_is_that_of_the_wheel() -> None:
+    assert SITE_PACKAGES.startswith("lib/python3")
+    assert shutil.which(str(ROOT / "bin" / "sidecar"))
