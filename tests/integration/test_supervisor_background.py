@@ -23,9 +23,7 @@ def test_the_end_does_not_wait_for_who_holds_the_pipe(sidecar: Installation, hel
     os.kill(survivor, signal.SIGKILL)
 
 
-def test_one_that_goes_on_writing_does_not_renew_the_grace_and_lives_on(
-    sidecar: Installation, tmp_path: Path
-) -> None:
+def test_one_that_goes_on_writing_does_not_renew_the_grace_and_lives_on(sidecar: Installation, tmp_path: Path) -> None:
     count = tmp_path / "count"
     writer = f"for ((i=0;;i++)); do echo tick || exit; echo $i >{count}; sleep .02; done"
     begin_s = time.monotonic()
@@ -56,9 +54,7 @@ def test_a_flood_from_behind_is_bounded_and_not_stopped(sidecar: Installation, t
         os.kill(survivor, signal.SIGKILL)
 
 
-def test_who_reads_on_for_the_survivors_ends_with_them_and_holds_nothing(
-    sidecar: Installation, tmp_path: Path
-) -> None:
+def test_who_reads_on_for_the_survivors_ends_with_them_and_holds_nothing(sidecar: Installation, tmp_path: Path) -> None:
     reader, writer = os.pipe()
     try:
         sidecar.run("bash", "-c", f"sleep 30 & echo $! >{tmp_path}/pid", stdout=writer, stderr=writer)
