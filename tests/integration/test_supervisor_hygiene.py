@@ -193,7 +193,7 @@ def test_a_folder_that_is_gone(sidecar: Installation, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "variables",
     [
-        {"SIDECAR_SOCKET": "/no/such/folder/at/all/s.sock", "HOME": "/nonexistent"},
+        {"SIDECAR_SOCKET": "/proc/no/such/s.sock", "HOME": "/nonexistent"},
         {"SIDECAR_SOCKET": "/dev/null/s.sock"},
         {"SIDECAR_SOCKET": "/proc/self/s.sock", "TMPDIR": "/nonexistent"},
         {"SIDECAR_LOG": "/no/such/folder/log"},
