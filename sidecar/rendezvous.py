@@ -74,7 +74,8 @@ def _make_folders(folder: str) -> None:
 
 def new_socket(*, nonblocking: bool = True) -> socket:
     sock = socket(AF_UNIX, SOCK_STREAM)
-    sock.setblocking(not nonblocking)
+    if nonblocking:
+        sock.setblocking(False)
     return sock
 
 
@@ -83,8 +84,11 @@ def connect(path: str, *, nonblocking: bool = True) -> socket:
     DaemonUnavailable where the listener is not of our own uid."""
     sock = new_socket(nonblocking=nonblocking)
     try:
-        with _short_name(path) as name:
-            sock.connect(name)
+        if len(path) * 4 <= MAX_SUN_PATH_BYTES:  # however it is encoded
+            sock.connect(path)
+        else:
+            with _short_name(path) as name:
+                sock.connect(name)
         peer_uid = peer_uid_of(sock)
         if peer_uid is not None and peer_uid not in (posix.getuid(), 0):
             raise DaemonUnavailable(f"the daemon on {path} belongs to uid {peer_uid}, not to you")

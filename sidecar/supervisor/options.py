@@ -105,7 +105,10 @@ def parse_run(arguments: list[str], environ: "Mapping[str, str]") -> RunOptions 
     for name, attribute, _flag, variable, kind, default in OPTIONS:
         text = flags.get(name)
         if text is None:
-            text = environ.get(variable) or stored.get(name, default)
+            text = environ.get(variable) or stored.get(name)
+        if text is None:
+            values[attribute] = default
+            continue
         try:
             values[attribute] = PARSERS[kind](text)
         except ValueError:
