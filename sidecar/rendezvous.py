@@ -84,8 +84,9 @@ def connect(path: str, *, nonblocking: bool = True) -> socket:
     DaemonUnavailable where the listener is not of our own uid."""
     sock = new_socket(nonblocking=nonblocking)
     try:
-        if len(path) * 4 <= MAX_SUN_PATH_BYTES:  # however it is encoded
-            sock.connect(path)
+        raw = path.encode(sys.getfilesystemencoding(), "surrogateescape")
+        if len(raw) <= MAX_SUN_PATH_BYTES:
+            sock.connect(raw)
         else:
             with _short_name(path) as name:
                 sock.connect(name)
