@@ -32,7 +32,7 @@ def installation() -> Iterator[Installation]:
         os.mkdir(f"{folder}/run", 0o700)
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("SIDECAR_", "OTEL_"))}
         environ |= {
-            "SIDECAR_SOCKET": f"{folder}/run/sidecar.sock",
+            "XDG_RUNTIME_DIR": f"{folder}/run",
             "XDG_CONFIG_HOME": folder,
             "OTEL_SDK_DISABLED": "true",
         }

@@ -24,6 +24,6 @@ def measure(installed: Installation) -> dict[str, float | str]:
         "what": "wall time of `sidecar run -- true` / `python3 -IS -c pass`",
         "ratio": round(wrapped_ms / bare_ms, 2),
         "limit": f"<= {LIMIT}",
-        "ok": wrapped_ms / bare_ms <= LIMIT,
+        "ok": round(wrapped_ms / bare_ms, 2) <= LIMIT,
         "detail": f"{wrapped_ms:.1f} ms / {bare_ms:.1f} ms, median of {RUNS} interleaved runs",
     }

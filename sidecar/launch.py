@@ -110,6 +110,7 @@ def _make_inline() -> "InlineSink":
 
 
 def _command_line(arguments: list[str]) -> int:
+    gc.enable()
     _find_packages()
     from sidecar.cli.main import main as cli_main
 

@@ -6,8 +6,9 @@ the modules itself, in 1 ms. Like a .pyc file it is valid only for this interpre
 the recorded modification times and sizes; else, or where the folder may not be written to, the ordinary
 import does the same, slower.
 
-The file holds marshal.dumps((code of LOADER, entries to load at once, entries to load after the spawn)), where an
-entry is (module name, source path, mtime in ns, size in bytes, is a package, code).
+The file holds marshal.dumps((code of LOADER, stamps, entries, later)). A stamp is (source path, mtime in ns, size in
+bytes), an entry (module name, source path, is a package, code), and `later` is marshal.dumps of the entries that
+are loaded after the spawn.
 """
 
 import __future__
@@ -18,17 +19,16 @@ import sys
 import tempfile
 from types import CodeType
 
-Entry = tuple[str, str, int, int, bool, CodeType]
+Stamp = tuple[str, int, int]
+Entry = tuple[str, str, bool, CodeType]
 
 # In an order in which each finds what it imports at once.
-FAST_PATH = (
+BEFORE_SPAWN = (
     "sidecar",
     "sidecar.core",
     "sidecar.core.errors",
     "sidecar.launch",
     "sidecar.core.snapshot",
-    "sidecar.core.duration",
-    "sidecar.core.values",
     "sidecar.supervisor",
     "sidecar.supervisor._schema",
     "sidecar.supervisor.options",
@@ -38,6 +38,11 @@ FAST_PATH = (
     "sidecar.supervisor.spawn",
     "sidecar.supervisor.streams",
     "sidecar.supervisor.run",
+)
+# Loaded when the command runs, beside it: that is for nothing, as long as there is a second core. Not between its
+# fork and its exec: until then each page that either process writes to must first be copied, which makes both three
+# times as slow.
+AFTER_SPAWN = (
     "sidecar.core.output",
     "sidecar.core.frame",
     "sidecar.core.heartbeat",
@@ -50,18 +55,18 @@ FAST_PATH = (
     "sidecar.supervisor.relay",
     "sidecar.supervisor.reports",
     "sidecar.supervisor.sink",
+    "sidecar.rendezvous",
+    "sidecar.supervisor.link",
 )
-# Loaded when the command runs, beside it. Not between its fork and its exec: until then each page that either
-# process writes to must first be copied, which makes both three times as slow.
-AFTER_SPAWN = ("sidecar.rendezvous", "sidecar.supervisor.link")
 
-# Run by bin/sidecar with `first` and `rest` in its globals. Without importlib: that is the point.
+# Run by bin/sidecar with `stamps`, `first` and `later` in its globals. Without importlib: that is the point.
 LOADER = '''
+import marshal
 import posix
 import sys
 
-def valid(entries):
-    for _, path, mtime_ns, size, _, _ in entries:
+def valid():
+    for path, mtime_ns, size in stamps:
         status = posix.stat(path)
         if status.st_mtime_ns != mtime_ns or status.st_size != size:
             return False
@@ -69,7 +74,7 @@ def valid(entries):
 
 def load(entries):
     modules = sys.modules
-    for name, path, _, _, package, code in entries:
+    for name, path, package, code in entries:
         if name in modules:
             continue
         module = type(sys)(name)
@@ -83,9 +88,9 @@ def load(entries):
         if parent:
             setattr(modules[parent], last, module)
 
-if valid(first) and valid(rest):
+if valid():
     load(first)
-    sys.modules["sidecar"].load_rest = lambda: load(rest)
+    sys.modules["sidecar"].load_rest = lambda: load(marshal.loads(later))
 '''
 
 
@@ -98,8 +103,11 @@ def cache_path() -> str:
 def build() -> bytes:
     """The file's content, from the sources as they are now. Raises OSError where they cannot be read."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    first = [_entry(root, name) for name in FAST_PATH]
-    return marshal.dumps((_loader(), first, [_entry(root, name) for name in AFTER_SPAWN]))
+    first = [_entry(root, name) for name in BEFORE_SPAWN]
+    later = [_entry(root, name) for name in AFTER_SPAWN]
+    stamps = [stamp for _, stamp in first + later]
+    entries = [[entry for entry, _ in part] for part in (first, later)]
+    return marshal.dumps((_loader(), stamps, entries[0], marshal.dumps(entries[1])))
 
 
 def refresh() -> bool:
@@ -123,20 +131,19 @@ def is_current(path: str) -> bool:
     """Whether the file at `path` would be used, and holds what `build` would put there."""
     try:
         with open(path, "rb") as file:
-            loader, first, rest = marshal.loads(file.read())  # noqa: S302 - beside the .pyc files, and trusted as they are
-        names = [entry[0] for entry in (*first, *rest)]
-        stamps = [(entry[2], entry[3]) for entry in (*first, *rest)]
-        found = [(status.st_mtime_ns, status.st_size) for status in (os.stat(entry[1]) for entry in (*first, *rest))]
+            loader, stamps, first, later = marshal.loads(file.read())  # noqa: S302 - as trusted as the .pyc files beside it
+        names = [entry[0] for entry in (*first, *marshal.loads(later))]  # noqa: S302 - the same file
+        found = [(path, status.st_mtime_ns, status.st_size) for path, status in ((s[0], os.stat(s[0])) for s in stamps)]
     except (OSError, ValueError, EOFError, TypeError, IndexError):
         return False
-    return names == [*FAST_PATH, *AFTER_SPAWN] and stamps == found and loader == _loader()
+    return names == [*BEFORE_SPAWN, *AFTER_SPAWN] and stamps == found and loader == _loader()
 
 
 def _loader() -> CodeType:
     return compile(LOADER, "<sidecar start-up cache>", "exec", optimize=2)
 
 
-def _entry(root: str, name: str) -> Entry:
+def _entry(root: str, name: str) -> tuple[Entry, Stamp]:
     path = os.path.join(root, *name.split("."))
     package = os.path.isdir(path)
     path = os.path.join(path, "__init__.py") if package else path + ".py"
@@ -146,7 +153,7 @@ def _entry(root: str, name: str) -> Entry:
     # Without docstrings and the values of annotations: nobody asks for them here, and they cost a tenth.
     flags = __future__.annotations.compiler_flag
     code = _without_lines(compile(source, path, "exec", flags=flags, dont_inherit=True, optimize=2))
-    return name, path, status.st_mtime_ns, status.st_size, package, code
+    return (name, path, package, code), (path, status.st_mtime_ns, status.st_size)
 
 
 def _without_lines(code: CodeType) -> CodeType:

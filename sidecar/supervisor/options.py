@@ -17,7 +17,6 @@ import posix
 
 from sidecar import __version__
 from sidecar.core import snapshot
-from sidecar.core.values import PARSERS
 from sidecar.supervisor._schema import OPTIONS
 
 TYPE_CHECKING = False
@@ -109,6 +108,8 @@ def parse_run(arguments: list[str], environ: "Mapping[str, str]") -> RunOptions 
         if text is None:
             values[attribute] = default
             continue
+        from sidecar.core.values import PARSERS  # most commands are started without a word to parse
+
         try:
             values[attribute] = PARSERS[kind](text)
         except ValueError:
