@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from sidecar.supervisor.terminal import Terminal
 
 _NS_PER_MS = 1_000_000
+_MAX_POLL_MS = 1 << 30
+"""poll(2) takes an int: a timeout of a month would overflow it. To wake in vain every twelve days costs nothing."""
 _AFTER_KILL_NS = 2_000_000_000
 """A process that does not die of KILL (uninterruptible sleep) is given up after this long."""
 _UNTAKEN_NS = 500_000_000
@@ -134,7 +136,7 @@ class Loop:
         if any(channel.blocked and not channel.sink.pollable for channel in self._channels):
             timeout_ms = 0  # a short write to a file: it has room or fails, and nobody would wake us for the rest
         elif deadlines:
-            timeout_ms = max(0, -((self._clock_ns() - min(deadlines)) // _NS_PER_MS))
+            timeout_ms = min(max(0, -((self._clock_ns() - min(deadlines)) // _NS_PER_MS)), _MAX_POLL_MS)
         return dict(self._poll.poll(timeout_ms))
 
     def _register(self) -> None:

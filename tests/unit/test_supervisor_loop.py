@@ -229,3 +229,14 @@ def test_silence_beats_until_the_timeout_and_not_beyond() -> None:
     assert 1 <= len(beats) <= 8
     assert len(beats) == scene.loop.heartbeat.count
     scene.close()
+
+
+@pytest.mark.timeout(20)
+def test_a_deadline_of_a_year_is_waited_for() -> None:
+    """poll(2) takes at most 24 days, and more would have ended us, and the command with us."""
+    scene = Scene(timeout_ns=366 * 24 * 3600 * 1000 * MS)
+    os.close(scene.command)
+    scene.exit()
+    scene.loop.run()
+    assert scene.loop.lifecycle.reason is None
+    scene.close()
