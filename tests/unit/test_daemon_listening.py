@@ -101,6 +101,16 @@ def test_a_held_lock_leaves_the_file_to_the_next(folder: Path) -> None:
         assert not os.path.exists(path)
 
 
+def test_an_orderly_end_does_not_hold_back_the_next_start(folder: Path) -> None:
+    """The note in the lock file is for a daemon that keeps dying: see sidecar.supervisor.activate."""
+    path = str(folder / "s.sock")
+    listener = listening.bind(path)
+    (folder / "daemon.lock").write_text("123\n")
+    with listener.sock:
+        assert listener.remove_file(0.1)
+    assert (folder / "daemon.lock").read_text() == ""
+
+
 def test_what_may_be_inherited(folder: Path) -> None:
     path = str(folder / "s.sock")
     read_end, write_end = os.pipe()
