@@ -27,7 +27,6 @@ The builder is hand-made, because importing `json` (which imports `re`) costs mo
 the parser imports it.
 """
 
-
 from sidecar.core.errors import FrameError
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
@@ -102,6 +101,9 @@ _OPTIONAL: dict[str, dict[str, tuple[type, ...]]] = {
     },
 }
 PRODUCER_TYPES = tuple(_REQUIRED)
+# They become a traceparent and span contexts: what is no id there would harm more than its own command.
+_HEX_DIGITS = {"traceId": 32, "spanId": 16, "parentSpanId": 16, "traceFlags": 2}
+_HEX = frozenset("0123456789abcdef")
 
 _PROGRESS_KEYS = ("elapsedMs", "lastOutputAgeMs", "totalLines", "totalBytes", "timeoutMs")
 
@@ -160,7 +162,7 @@ def parse(line: bytes) -> "dict[str, Json] | None":
     kind = frame.get("type")
     if not isinstance(kind, str):
         raise FrameError("frame without a type")
-    if frame.get("v") != VERSION or isinstance(frame.get("v"), bool):
+    if frame.get("v") != VERSION or type(frame["v"]) is not int:  # True and 1.0 equal 1 to Python
         raise FrameError(f"frame of version {frame.get('v')!r:.20}; this daemon speaks {VERSION}")
     if kind not in _REQUIRED:
         return None
@@ -204,6 +206,8 @@ def _checked(kind: str, key: str, value: "Json", types: tuple[type, ...]) -> "Js
         raise FrameError(f"{kind} frame whose {key} is out of range")
     if isinstance(value, list) and not all(isinstance(item, str) for item in value):
         raise FrameError(f"{kind} frame whose {key} is not a list of strings")
+    if key in _HEX_DIGITS and not (len(str(value)) == _HEX_DIGITS[key] and _HEX.issuperset(str(value))):
+        raise FrameError(f"{kind} frame whose {key} is not {_HEX_DIGITS[key]} hex digits")
     texts = (value,) if isinstance(value, str) else value if isinstance(value, list) else ()
     if not all(map(_is_text, texts)):
         raise FrameError(f"{kind} frame whose {key} holds half a surrogate pair")

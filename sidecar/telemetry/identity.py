@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sidecar.core.command import Command
 
 _NS_PER_MS = 1_000_000
+_MAX_UNIX_NS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,11 @@ class Identity:
         return bool(self.span.trace_flags & TraceFlags.SAMPLED)
 
     def at_ns(self, elapsed_ms: int) -> int:
-        """The unix time `elapsed_ms` after the command's start; ages are monotonic, only the start is wall time."""
-        return self.start_unix_ns + elapsed_ms * _NS_PER_MS
+        """The unix time `elapsed_ms` after the command's start; ages are monotonic, only the start is wall time.
+
+        Whatever a producer claims, it fits into OTLP: one time that does not would cost the whole batch.
+        """
+        return min(self.start_unix_ns + elapsed_ms * _NS_PER_MS, _MAX_UNIX_NS)
 
 
 def identity_of(command: Command) -> Identity:
@@ -48,5 +52,5 @@ def identity_of(command: Command) -> Identity:
     return Identity(
         context(frame["spanId"], remote=False),
         context(parent, remote=True) if parent else None,
-        frame["startUnixMs"] * _NS_PER_MS,
+        min(frame["startUnixMs"] * _NS_PER_MS, _MAX_UNIX_NS),
     )

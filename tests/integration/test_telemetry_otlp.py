@@ -254,7 +254,7 @@ def test_what_an_earlier_daemon_told_is_not_told_again(http_rig: Rig) -> None:
 
 def test_a_hostile_identity_costs_nobody_else(http_rig: Rig) -> None:
     rig = http_rig
-    bad = rig.start("evil", traceId="not hex")
+    bad = rig.start("evil", traceId="0" * 32)
     rig.beat(bad)
     rig.settle(bad)
     good = rig.start("make")

@@ -148,7 +148,15 @@ def test_a_number_out_of_range_is_an_error(number: float, kind: str, key: str) -
         parsed({**FRAMES[kind], key: number})
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, True, [], {"a": [1] * 100}, "x" * 4000])
+@pytest.mark.parametrize("wrong", ["", "zz", "A" * 32, "0_0", "-1", " f", "f" * 64, "0\n", "\u0664\u0665"])
+@pytest.mark.parametrize("key", ["traceId", "spanId", "parentSpanId", "traceFlags"])
+def test_an_id_that_is_none_is_an_error(key: str, wrong: str) -> None:
+    for kind in (wire.STARTED, wire.SETTLED):
+        with pytest.raises(FrameError, match="hex digits"):
+            parsed({**FRAMES[kind], key: wrong})
+
+
+@pytest.mark.parametrize("version", [0, 2, 1.0, "1", None, True, [], {"a": [1] * 100}, "x" * 4000])
 def test_another_version_is_an_error_of_one_short_line(version: object) -> None:
     with pytest.raises(FrameError) as caught:
         parsed({**started(), "v": version})

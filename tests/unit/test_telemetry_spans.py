@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
@@ -187,9 +188,25 @@ def test_command_line_only_where_capture_is_on() -> None:
 
 @pytest.mark.parametrize("change", [{"traceId": "zz"}, {"spanId": "0" * 16}, {"traceFlags": "?"}])
 def test_ids_that_are_none_are_refused(change: dict[str, str]) -> None:
-    script = ScriptedCommand(FakeClock(), **change)
+    script = ScriptedCommand(FakeClock())
+    command = script.start()
+    command.identity |= change  # past the wire, which lets none of them in
     with pytest.raises(ValueError):
-        identity_of(script.start())
+        identity_of(command)
+
+
+@pytest.mark.parametrize("change", [{"startUnixMs": 2**63 - 1}, {"startUnixMs": 2**62 // 10**6}])
+def test_a_time_that_otlp_cannot_say_costs_no_other_command_its_spans(change: dict[str, Any]) -> None:
+    """The exporter gives up on a whole batch for one span that it cannot encode."""
+    script = ScriptedCommand(FakeClock(), **change)
+    identity = identity_of(script.start())
+    script.settle(elapsedMs=2**63 - 1)
+    spans = [
+        BUILDER.started(script.command, identity),
+        BUILDER.heartbeat(script.command, identity, 1, 2**63 - 1, None, HEARTBEAT),
+        BUILDER.command(script.command, identity),
+    ]
+    assert len(encode_spans(spans).resource_spans[0].scope_spans[0].spans) == 3
 
 
 def test_only_registered_attributes() -> None:
