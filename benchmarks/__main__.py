@@ -6,10 +6,10 @@ import os
 import platform
 import sys
 
-from benchmarks import memory, relay, startup
+from benchmarks import memory, redaction, relay, startup
 from benchmarks.installation import installation
 
-ALL = {"start-up": startup.measure, "relay": relay.measure, "memory": memory.measure}
+ALL = {"start-up": startup.measure, "relay": relay.measure, "memory": memory.measure, "redaction": redaction.measure}
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from sidecar import rendezvous, startup_cache
+from sidecar import rendezvous, start_script, startup_cache
 from sidecar.cli.parameters import config_parameter, given, settings_options
 from sidecar.config import BY_NAME, DAEMON, Resolved, load_settings
 from sidecar.core.duration import format_duration
@@ -52,6 +52,7 @@ def run(socket_fd: int | None, config_path: str | None, **values: object) -> Non
     settings = replace(_daemon_settings(resolved), foreground=socket_fd is None)
     listener = life.acquire(settings, socket_fd)
     startup_cache.refresh()
+    start_script.make_direct()
     life.serve(listener, settings, lambda: _telemetry(resolved))
     _leave()
 

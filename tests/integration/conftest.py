@@ -1,5 +1,6 @@
 """One installation and one daemon for all tests of the supervisor."""
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -13,5 +14,8 @@ def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     runtime = tmp_path_factory.mktemp("runtime")
     runtime.chmod(0o700)
     installation = Installation(prefix, runtime)
+    # The daemon makes the script direct; the installer's form is what the tests of a folder with spaces have.
+    subprocess.run([installation.script, "daemon", "start"], env=installation.environ, check=True, capture_output=True)
+    assert installation.script.read_text().startswith(f"#!{prefix}/bin/python3 -IS\n")
     yield installation
     stop_daemon(installation.socket)

@@ -49,16 +49,11 @@ def test_without_a_locale_nothing_is_added(sidecar: Installation) -> None:
     assert {entry for entry in wrapped if not entry.startswith(OURS)} - {b"_=/usr/bin/env"} <= set(bare)
 
 
-_SHELL_FIRST = "the script starts as /bin/sh, and dash drops names that are none of its own, and an ignored SIGCHLD"
-
-
-@pytest.mark.xfail(reason=_SHELL_FIRST)  # not strict: other shells keep them
 def test_names_that_a_shell_does_not_know(sidecar: Installation) -> None:
     bare, wrapped = environment(sidecar, **{"BASH_FUNC_f%%": "() {  :\n}", "spring.name": "x"})
     assert set(bare) <= set(wrapped)
 
 
-@pytest.mark.xfail(reason=_SHELL_FIRST)  # not strict: other shells keep them
 def test_an_ignored_sigchld_stays_ignored(sidecar: Installation) -> None:
     bare, wrapped = sidecar.both(
         "grep", "SigIgn", "/proc/self/status", preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -1,0 +1,80 @@
+"""The installed `sidecar` script: from the installer's form to the direct one.
+
+A wheel can only carry a script whose first line names /bin/sh, since nobody knows yet where its interpreter will be.
+The shell in front costs 0.7 ms, and it is not transparent: dash drops variables whose names it does not take for
+names (bash's exported functions, `BASH_FUNC_x%%`), sets PWD right, and forgets an ignored SIGCHLD. So the daemon, when
+it starts, replaces the first lines by `#!<interpreter> -IS`, as an installer does for the scripts that it makes itself.
+
+Where that cannot be (a folder that may not be written to, a path with spaces or over the kernel's limit), the
+installer's form stays, and works.
+"""
+
+import os
+import sys
+import sysconfig
+import tempfile
+
+NAMES = ("sidecar", "sidecar-sh")
+_SHELL_START = "#!/bin/sh\n''':'\n"
+_SHELL_END = "\n'''\n"
+_PACKAGES = "packages = "
+_MAX_INTERPRETER_BYTES = 120  # the kernel reads 256 bytes of a first line, older ones 128: execve(2)
+
+
+def direct(text: str, interpreter: str, packages: str) -> str | None:
+    """The script's direct form; None where `text` is not the installer's form, or the path does not fit.
+
+    The line that finds the packages from the script's own place becomes a literal: the shell had followed links.
+    """
+    if not text.startswith(_SHELL_START) or _SHELL_END not in text:
+        return None
+    if any(letter.isspace() for letter in interpreter) or len(os.fsencode(interpreter)) > _MAX_INTERPRETER_BYTES:
+        return None
+    lines = text.partition(_SHELL_END)[2].split("\n")
+    places = [number for number, line in enumerate(lines) if line.startswith(_PACKAGES)]
+    if len(places) != 1:
+        return None
+    lines[places[0]] = f"{_PACKAGES}{packages!r}"
+    return "\n".join([f"#!{interpreter} -IS", *lines])
+
+
+def make_direct() -> list[str]:
+    """Replace the scripts of this installation, each at once or not at all. Returns the paths that were replaced."""
+    folder = sysconfig.get_path("scripts")
+    interpreter = os.path.join(folder, "python3")
+    packages = sysconfig.get_path("purelib")
+    if sys.platform != "linux" or not os.access(interpreter, os.X_OK):
+        return []  # elsewhere a first line that names a script (a shim) or has options is not sure to work
+    replaced = []
+    for name in NAMES:
+        path = os.path.join(folder, name)
+        try:
+            if os.path.islink(path):
+                continue
+            with open(path, encoding="utf-8") as file:
+                text = direct(file.read(), interpreter, packages)
+            if text is None or not _is_binary(interpreter):
+                continue
+            _replace(path, text)
+        except (OSError, UnicodeError):
+            continue
+        replaced.append(path)
+    return replaced
+
+
+def _is_binary(interpreter: str) -> bool:
+    with open(interpreter, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _replace(path: str, text: str) -> None:
+    mode = os.stat(path).st_mode & 0o7777
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".sidecar.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
