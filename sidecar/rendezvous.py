@@ -32,7 +32,10 @@ def socket_path(environ: "Mapping[str, str]", configured: str | None = None) -> 
     runtime = environ.get("XDG_RUNTIME_DIR")
     if runtime and runtime[0] == "/":
         return f"{runtime}/sidecar/{SOCKET_NAME}"
-    temporary = environ.get("TMPDIR") or "/tmp"  # noqa: S108 - the folder in it is checked: 0700, ours, no link
+    temporary = environ.get("TMPDIR", "")
+    if temporary[:1] != "/":
+        # A relative one is of the working folder: a socket in somebody's repository, which the daemon cannot find.
+        temporary = "/tmp"  # noqa: S108 - the folder in it is checked: 0700, ours, no link
     return f"{temporary}/sidecar-{posix.getuid()}/{SOCKET_NAME}"
 
 
