@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar import rendezvous
 from sidecar.core.errors import DaemonUnavailable, UsageError
 from sidecar.daemon import listening
 from sidecar.daemon.listening import AlreadyRunning
@@ -103,9 +104,9 @@ def test_a_held_lock_leaves_the_file_to_the_next(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["rel", ".", "../x", ""])
 def test_a_relative_folder_of_the_environment_is_no_place_for_a_socket(folder: str) -> None:
-    usual = f"/tmp/sidecar-{os.getuid()}/sidecar.sock"  # noqa: S108 - a name, nothing is made there
-    assert listening.rendezvous.socket_path({"TMPDIR": folder, "XDG_RUNTIME_DIR": folder}) == usual
-    assert listening.rendezvous.socket_path({"TMPDIR": "/t"}) == f"/t/sidecar-{os.getuid()}/sidecar.sock"
+    usual = f"/tmp/sidecar-{os.getuid()}/sidecar.sock"
+    assert rendezvous.socket_path({"TMPDIR": folder, "XDG_RUNTIME_DIR": folder}) == usual
+    assert rendezvous.socket_path({"TMPDIR": "/t"}) == f"/t/sidecar-{os.getuid()}/sidecar.sock"
 
 
 def test_an_orderly_end_does_not_hold_back_the_next_start(folder: Path) -> None:
