@@ -21,9 +21,7 @@ _HANDOVER_NS = 50_000_000
 class Delivery:
     """Takes frames; never raises, never blocks (`close` at most for the stated budgets)."""
 
-    def __init__(
-        self, options: "RunOptions", environ: dict[str, str], inline_factory: "InlineFactory"
-    ) -> None:
+    def __init__(self, options: "RunOptions", environ: dict[str, str], inline_factory: "InlineFactory") -> None:
         self._options = options
         self._environ = environ
         self._inline_factory = inline_factory
@@ -37,6 +35,12 @@ class Delivery:
             self._make_link()
 
     def send(self, frame: "Frame") -> None:
+        try:
+            self._send(frame)
+        except Exception as error:  # noqa: BLE001 - a package that is upgraded meanwhile has no module to load any more
+            self._notes.write(f"frame not sent: {error!r}")
+
+    def _send(self, frame: "Frame") -> None:
         if self._inline is not None:
             self._inline.put(frame)
             return

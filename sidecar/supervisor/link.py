@@ -5,7 +5,6 @@ as a bounded selection (the start, and a curated list of beats) and replayed to 
 nothing is counted twice and little is lost: a frame that was delivered before bears `replay`.
 """
 
-
 from sidecar import rendezvous
 from sidecar.core import frame as wire
 from sidecar.core.errors import DaemonUnavailable, FrameError
@@ -98,7 +97,7 @@ class Link:
         """Connect, starting a daemon where there is none, and replay. On failure: again at `retry_ns`."""
         try:
             self._socket = self._open()
-        except (OSError, DaemonUnavailable) as error:
+        except (OSError, DaemonUnavailable, ImportError) as error:  # ImportError: we were uninstalled meanwhile
             self._fail(str(error), now_ns)
             return
         self.retry_ns = None

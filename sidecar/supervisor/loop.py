@@ -277,8 +277,10 @@ class Loop:
         if self._canary_at_ns is not None and now_ns >= self._canary_at_ns:
             self._canary_at_ns = None
             if self._child.status is None:
-                from sidecar.supervisor.canary import Canary
-
+                try:
+                    from sidecar.supervisor.canary import Canary
+                except ImportError:
+                    return  # an upgrade removed us while the command runs: it goes on without
                 self._canary = self._child.canary = Canary()
 
     def _done(self, now_ns: int) -> bool:

@@ -1,9 +1,11 @@
 """The loop over real pipes and the real poll: what ends it, and what must not hold it up."""
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from test_supervisor_rules import FakeChild, FakeDelivery, options
@@ -11,6 +13,7 @@ from test_supervisor_rules import FakeChild, FakeDelivery, options
 from sidecar.core import frame as wire
 from sidecar.core.output import OutputStats
 from sidecar.core.trace_context import begin_span
+from sidecar.supervisor.delivery import Delivery
 from sidecar.supervisor.loop import Loop
 from sidecar.supervisor.relay import Channel
 from sidecar.supervisor.reports import Reports
@@ -240,3 +243,23 @@ def test_a_deadline_of_a_year_is_waited_for() -> None:
     scene.loop.run()
     assert scene.loop.lifecycle.reason is None
     scene.close()
+
+
+def test_a_package_that_is_upgraded_meanwhile_costs_the_command_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is loaded only at the first beat is not there any more."""
+
+    class Uninstalled:
+        unavailable = False
+        ever_connected = True
+
+        def send(self, frame: object, now_ns: int) -> None:
+            raise ModuleNotFoundError("No module named 'sidecar.core.curation'")
+
+    monkeypatch.setitem(sys.modules, "sidecar.supervisor.activate", None)
+    delivery = Delivery(options(0, None, None), {"SIDECAR_SOCKET": f"{tmp_path}/no/s.sock"}, Uninstalled)  # type: ignore[arg-type]
+    assert delivery.link is not None
+    assert delivery.link.retry_ns is not None
+    delivery.link = Uninstalled()  # type: ignore[assignment]
+    delivery.send({"type": wire.PROGRESS})
