@@ -12,7 +12,8 @@ installer's form stays, and works.
 import os
 import sys
 import sysconfig
-import tempfile
+
+from sidecar.startup_cache import replace_file
 
 NAMES = ("sidecar", "sidecar-sh")
 _SHELL_START = "#!/bin/sh\n''':'\n"
@@ -55,7 +56,7 @@ def make_direct() -> list[str]:
                 text = direct(file.read(), interpreter, packages)
             if text is None or not _is_binary(interpreter):
                 continue
-            _replace(path, text)
+            replace_file(path, text.encode(), os.stat(path).st_mode & 0o7777)
         except (OSError, UnicodeError):
             continue
         replaced.append(path)
@@ -66,15 +67,3 @@ def _is_binary(interpreter: str) -> bool:
     with open(interpreter, "rb") as file:
         return file.read(4) == b"\x7fELF"
 
-
-def _replace(path: str, text: str) -> None:
-    mode = os.stat(path).st_mode & 0o7777
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".sidecar.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

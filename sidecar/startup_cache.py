@@ -59,7 +59,7 @@ AFTER_SPAWN = (
     "sidecar.supervisor.link",
 )
 
-# Run by bin/sidecar with `stamps`, `first` and `later` in its globals. Without importlib: that is the point.
+# Run by bin/sidecar with `packages`, `stamps`, `first` and `later` in its globals. Without importlib: that is why.
 LOADER = '''
 import marshal
 import posix
@@ -67,6 +67,8 @@ import sys
 
 def valid():
     for path, mtime_ns, size in stamps:
+        if not path.startswith(packages):
+            return False  # copied with its environment, of which the original may still be there
         status = posix.stat(path)
         if status.st_mtime_ns != mtime_ns or status.st_size != size:
             return False
@@ -117,14 +119,23 @@ def refresh() -> bool:
         return True
     try:
         content = build()
-        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix="fastpath.")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        replace_file(path, content, 0o644)
     except OSError:
         return False
     return True
+
+
+def replace_file(path: str, content: bytes, mode: int) -> None:
+    """Put `content` at `path` at once or not at all. Raises OSError, and leaves nothing behind then."""
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".sidecar.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def is_current(path: str) -> bool:

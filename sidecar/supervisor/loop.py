@@ -278,6 +278,9 @@ class Loop:
             self._canary_at_ns = None
             if self._child.status is None:
                 try:
+                    # With it, what a beat or a stop may need in some hours, when an upgrade may have removed it.
+                    from sidecar.core import curation  # noqa: F401
+                    from sidecar.supervisor import tree  # noqa: F401
                     from sidecar.supervisor.canary import Canary
                 except ImportError:
                     return  # an upgrade removed us while the command runs: it goes on without

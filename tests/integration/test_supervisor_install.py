@@ -109,6 +109,15 @@ def test_the_start_up_cache_is_used_only_when_valid(spaced: Installation, damage
     assert used == (damage == "none")
 
 
+def test_a_copied_environment_does_not_run_the_code_of_its_original(spaced: Installation, tmp_path: Path) -> None:
+    refresh(spaced)
+    shutil.copytree(spaced.prefix, tmp_path / "a copy", symlinks=True)
+    copy = Installation(tmp_path / "a copy", tmp_path)
+    assert echo(copy.script, copy.environ) == b"on\n"
+    assert "from-the-cache" in loaded_at_the_fork(spaced)
+    assert "from-the-cache" not in loaded_at_the_fork(copy)
+
+
 def test_the_layout_is_that_of_the_wheel() -> None:
     assert SITE_PACKAGES.startswith("lib/python3")
     assert shutil.which(str(ROOT / "bin" / "sidecar"))
