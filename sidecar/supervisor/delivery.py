@@ -112,7 +112,10 @@ class Delivery:
                 self.link = None
 
     def _keep(self, frame: "Frame") -> None:
-        # Bounded: by the first beat we have gone inline, or are connected.
+        # Of the notes on output only the last says something; so this stays short until the first beat, by which we
+        # have gone inline, or are connected.
+        if self._before and frame["type"] == self._before[-1]["type"] == wire.ACTIVITY:
+            self._before.pop()
         if len(self._before) < _MAX_BEFORE:
             self._before.append(frame)
 
