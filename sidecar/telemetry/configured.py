@@ -25,8 +25,5 @@ def telemetry_settings(resolved: Resolved, scope: Literal["daemon", "inline"]) -
         # One port cannot be had by every command's own process.
         prometheus_port=settings.prometheus_port if scope == "daemon" else 0,
         families=settings.families or DEFAULT_FAMILIES,
-        # Each command's own option (its flag is not seen here), and its supervisor has heeded it: where it was
-        # not asked for, the frame has no command line.
-        capture_command=True,
         scope=scope,
     )

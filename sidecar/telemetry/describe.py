@@ -38,12 +38,12 @@ def who(command: Command) -> Attributes:
     return attributes
 
 
-def how(command: Command, *, capture_command: bool) -> Attributes:
-    """How it was started. The command line only where capture was asked for, whatever the frame carries."""
+def how(command: Command) -> Attributes:
+    """How it was started. The command line where the supervisor was asked for it: redacted, by then."""
     frame = command.identity
     return _present(
         {
-            a.COMMAND_LINE: frame.get("commandLine") if capture_command else None,
+            a.COMMAND_LINE: frame.get("commandLine"),
             a.IO: frame["io"],
             a.TIMEOUT_MS: frame.get("timeoutMs"),
             a.HEARTBEAT_INTERVAL_MS: frame["heartbeatIntervalMs"],

@@ -61,7 +61,6 @@ class Telemetry:
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
         unix_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._capture_command = settings.capture_command
         self._monotonic_ns = monotonic_ns
         self._problems = Problems()
         self._live: dict[str, _Live] = {}
@@ -72,7 +71,7 @@ class Telemetry:
         if self.disabled:
             return
         built = resource.build(settings)
-        self._builder = SpanBuilder(built, capture_command=settings.capture_command)
+        self._builder = SpanBuilder(built)
         self._outputs = Outputs(settings, built, self._problems, monotonic_ns, unix_ns)
 
     def command_started(self, command: Command) -> None:
@@ -140,7 +139,7 @@ class Telemetry:
             self._metrics.started(command)
         if self._spans is not None and live.identity.sampled:
             self._spans.on_end(self._builder.started(command, live.identity))
-        how = describe.how(command, capture_command=self._capture_command)
+        how = describe.how(command)
         self._log(s.STARTED, command, live, 0, Severity.INFO, how)
 
     def _on_heartbeat(self, command: Command, frame: dict[str, Any]) -> None:

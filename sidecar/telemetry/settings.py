@@ -26,6 +26,5 @@ class TelemetrySettings:
     metric_export_interval_ns: int = 10_000_000_000
     prometheus_port: int = 0
     families: tuple[str, ...] = DEFAULT_FAMILIES
-    capture_command: bool = False
     scope: Literal["daemon", "inline"] = "daemon"
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)

@@ -32,11 +32,10 @@ _NS_PER_MS = 1_000_000
 class SpanBuilder:
     """Makes spans of one resource. Nothing is sent from here."""
 
-    def __init__(self, resource: Resource, *, capture_command: bool) -> None:
+    def __init__(self, resource: Resource) -> None:
         self._resource = resource
         self._scope = InstrumentationScope("sidecar", __version__)
         self._ids = RandomIdGenerator()
-        self._capture_command = capture_command
 
     def command(self, command: Command, identity: Identity) -> ReadableSpan:
         """S: the whole command, once it has settled."""
@@ -44,7 +43,7 @@ class SpanBuilder:
         attributes = {
             a.SPAN_ROLE: s.ROLE_COMMAND,
             **describe.who(command),
-            **describe.how(command, capture_command=self._capture_command),
+            **describe.how(command),
             a.EVENTS_DROPPED: command.beats.dropped,
             **describe.end(command),
         }
@@ -79,7 +78,7 @@ class SpanBuilder:
         attributes = {
             a.SPAN_ROLE: s.ROLE_STARTED,
             **describe.who(command),
-            **describe.how(command, capture_command=self._capture_command),
+            **describe.how(command),
         }
         return self._child(s.STARTED, identity, attributes, 0, 0)
 

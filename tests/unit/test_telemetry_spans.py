@@ -14,7 +14,7 @@ from sidecar.telemetry.spans import SpanBuilder
 from sidecar.testing import FakeClock
 from sidecar.testing.scripted import ScriptedCommand
 
-BUILDER = SpanBuilder(Resource({}), capture_command=False)
+BUILDER = SpanBuilder(Resource({}))
 
 
 def _command_span(script: ScriptedCommand, builder: SpanBuilder = BUILDER) -> ReadableSpan:
@@ -177,13 +177,12 @@ def test_started_span_has_no_length_and_its_own_id() -> None:
     assert len({one.context.span_id, two.context.span_id, identity.span.span_id}) == 3
 
 
-def test_command_line_only_where_capture_is_on() -> None:
-    script = ScriptedCommand(FakeClock(), commandLine="curl -H 'token: x'")
+@pytest.mark.parametrize(("identity", "expected"), [({}, None), ({"commandLine": "make -j4"}, "make -j4")])
+def test_the_command_line_is_what_the_supervisor_gave(identity: dict[str, str], expected: str | None) -> None:
+    script = ScriptedCommand(FakeClock(), **identity)
     script.start()
     script.settle()
-    assert "process.command_line" not in _attributes(_command_span(script))
-    capturing = SpanBuilder(Resource({}), capture_command=True)
-    assert _attributes(_command_span(script, capturing))["process.command_line"] == "curl -H 'token: x'"
+    assert _attributes(_command_span(script)).get("process.command_line") == expected
 
 
 @pytest.mark.parametrize("change", [{"traceId": "zz"}, {"spanId": "0" * 16}, {"traceFlags": "?"}])
@@ -217,7 +216,7 @@ def test_only_registered_attributes() -> None:
     clock.advance(10)
     script.beat("computing", ["a fact"])
     script.judge("sleeping")
-    builder = SpanBuilder(Resource({}), capture_command=True)
+    builder = SpanBuilder(Resource({}))
     built = {
         "started": builder.started(script.command, identity),
         "heartbeat": builder.heartbeat(script.command, identity, 1, 10_000, 10_000, HEARTBEAT),
