@@ -82,7 +82,9 @@ def test_a_full_stream_takes_nothing_and_goes_on_when_there_is_room(kind: str, t
     assert sink.pollable
     total = fill(sink)
     assert total > 0
-    assert sink.write(b"y") == 0
+    # The kernel passes a terminal's bytes on in its own time, so that room may come up again by itself.
+    total += (again := sink.write(b"x"))
+    assert again == 0 or kind == "terminal"
     assert fcntl.fcntl(agent, fcntl.F_GETFL) == flags
     assert drained(reader, total) == b"x" * total
     poll = select.poll()
