@@ -117,8 +117,10 @@ def install(prefix: Path) -> None:
 
 def stop_daemon(socket_path: str) -> None:
     """End the daemon that a supervisor may have started, and wait until it is gone."""
-    with contextlib.suppress(DaemonUnavailable):
+    try:
         list(client.request(socket_path, "stop"))
+    except DaemonUnavailable:
+        return  # none ever came up: its interpreter may lack what a daemon needs
     until(lambda: not os.path.exists(socket_path))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from supervised import alive
 
 from sidecar import rendezvous
 from sidecar.core.errors import DaemonUnavailable
@@ -127,8 +128,7 @@ def test_start_status_stop(path: str) -> None:
     stop = sidecar("stop", "--socket", path)
     assert (stop.returncode, stop.stdout) == (0, f"stopped, pid {pid}\n")
     assert not os.path.exists(path)
-    # A container's init may not have looked at it yet.
-    assert not os.path.exists(f"/proc/{pid}") or not os.listdir(f"/proc/{pid}/fd")
+    assert not alive(pid)
 
 
 def test_five_times_two_daemons_race_and_one_wins(path: str) -> None:
