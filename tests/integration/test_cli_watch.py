@@ -34,8 +34,8 @@ class FakeDaemon:
         return json.loads(line)
 
     def send(self, *records):
-        for record in records:
-            self.connection.sendall(json.dumps(record).encode() + b"\n")
+        # At once: the other side may leave as soon as it has read enough.
+        self.connection.sendall(b"".join(json.dumps(record).encode() + b"\n" for record in records))
 
     def hang_up(self):
         self.connection.shutdown(socket.SHUT_RDWR)
