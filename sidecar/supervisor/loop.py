@@ -259,17 +259,18 @@ class Loop:
         if any(channel.blocked for channel in self._channels):
             # The agent does not take what the command wrote: that is no silence of the command's.
             self.heartbeat.output(now_ns)
-        due = self.heartbeat.tick(now_ns)
-        if due == BEAT:
-            self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns))
-        elif due == NOTE and self._stats.last_output_ns is not None:
-            self._delivery.send(self._reports.activity(self._stats, now_ns))
+        # Before the beat: one that is due in the same turn would say "still running" of what is being stopped.
         if self._timeout_at_ns is not None and now_ns >= self._timeout_at_ns:
             self._timeout_at_ns = None
             if self._child.status is None:
                 self.stop("timeout")
             else:
                 self._hurried = True
+        due = self.heartbeat.tick(now_ns)
+        if due == BEAT:
+            self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns))
+        elif due == NOTE and self._stats.last_output_ns is not None:
+            self._delivery.send(self._reports.activity(self._stats, now_ns))
         if self._kill_at_ns is not None and now_ns >= self._kill_at_ns:
             self._kill_at_ns = None
             self._child.kill()

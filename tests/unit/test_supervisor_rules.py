@@ -356,6 +356,16 @@ def test_a_term_in_the_grace_goes_to_the_command_and_changes_neither_grace_nor_r
     assert played.frames[-1]["reason"] == "timeout"
 
 
+def test_a_beat_that_is_due_in_the_turn_of_the_timeout_is_not_sent() -> None:
+    played = Played(1000 * MS, 2000 * MS)
+    for _ in range(2):
+        played.step("time", 100)
+        played.step("turn", 0)
+    played.settle()
+    assert [frame["type"] for frame in played.frames] == [wire.STARTED, wire.PROGRESS, wire.SETTLED]
+    assert played.frames[-1]["reason"] == "timeout"
+
+
 def test_a_command_that_exits_in_time_meets_no_timeout() -> None:
     played = Played(100 * MS, 200 * MS)
     played.step("exit", 0)
