@@ -139,8 +139,13 @@ def _texts(path: str, values: Mapping[str, object]) -> tuple[dict[str, str], lis
         try:
             texts[name] = as_text(BY_NAME[name].kind, native)
         except ValueError as error:
-            problems.append(_complaint(BY_NAME[name], f"{path}: {name}", str(native), str(error)))
+            problems.append(_complaint(BY_NAME[name], f"{path}: {name}", _as_written(native), str(error)))
     return texts, problems
+
+
+def _as_written(native: object) -> str:
+    """A value as the file has it, not as Python shows it."""
+    return str(native).lower() if isinstance(native, bool) else str(native)
 
 
 def _problems(values: Mapping[str, str], origin: Mapping[str, str], *, in_file: bool = False) -> list[str]:

@@ -8,7 +8,7 @@ import click
 from sidecar import config_files
 from sidecar.cli.errors import EXIT_USAGE, complain
 from sidecar.cli.parameters import config_parameter
-from sidecar.config import OPTIONS, Option, Resolved, inspect_settings, load_settings, unknown_variables
+from sidecar.config import OPTIONS, Option, Resolved, closest, inspect_settings, load_settings, unknown_variables
 from sidecar.core import snapshot
 from sidecar.core.duration import format_duration
 from sidecar.core.errors import UsageError
@@ -44,7 +44,9 @@ def _check(config_path: str | None) -> int:
     for problem in resolved.problems:
         complain(problem)
     for name in unknown_variables(os.environ):
-        complain(f"{name}: no such option; the variable is ignored")
+        complain(
+            f"{name}: no such option; the variable is ignored{closest(name, [option.variable for option in OPTIONS])}"
+        )
     if resolved.problems:
         return EXIT_USAGE
     read = [file.path for file in config_files.read_all(os.environ, config_path)]

@@ -219,13 +219,14 @@ def _sum_up(screen: Screen, story: Story) -> None:
     for line in (
         "",
         f"{len(story.parts)} commands, {story.heartbeats} heartbeats: frames and metrics agree.",
-        f"{in_time} of {live} live spans arrived before their command had ended: that is how a hang shows",
-        "while it lasts. The commands' own spans came at the end, as spans do.",
+        f"{in_time} of {live} live spans arrived before their command had ended: that is how a hang",
+        "shows while it lasts. The commands' own spans came at the end, as spans do.",
         "",
         "What to type next:",
-        f"  {sidecar} run --timeout 2m -- CMD    wrap a command of your own (a daemon starts by itself)",
-        f"  {sidecar} ps                         in another terminal: what runs, how old its output is",
+        f"  {sidecar} run --timeout 2m -- CMD    wrap a command of your own",
+        f"  {sidecar} ps                         in another terminal: what runs now",
         f"  {sidecar} watch                      the frames, as they happen",
-        "Telemetry goes to OTLP on localhost:4318, or where OTEL_EXPORTER_OTLP_ENDPOINT says.",
+        "A daemon starts by itself. It sends OTLP to localhost:4318, or to where",
+        "OTEL_EXPORTER_OTLP_ENDPOINT says.",
     ):
         screen.note(line)

@@ -61,6 +61,6 @@ run = click.Command(
     help=_HELP,
     short_help="Run a command; beat while it is silent.",
     callback=_resolve,
-    context_settings={"allow_interspersed_args": False, "help_option_names": ["--help"]},
+    context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
     options_metavar="[OPTIONS] [--]",
 )

@@ -79,7 +79,7 @@ def test_check(user, monkeypatch, capsys):
     assert main(["config", "check"]) == 0
     out, err = capsys.readouterr()
     assert out == f"valid; files: {user}\n"
-    assert err == "sidecar: SIDECAR_TIMOUT: no such option; the variable is ignored\n"
+    assert err == "sidecar: SIDECAR_TIMOUT: no such option; the variable is ignored; did you mean SIDECAR_TIMEOUT?\n"
 
 
 def test_check_reports_everything_that_is_wrong(user, monkeypatch, capsys):

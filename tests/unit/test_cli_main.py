@@ -122,9 +122,10 @@ def test_run_without_a_command():
             cli.resolve_run(argv)
 
 
-def test_run_help_names_every_option(capsys):
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_run_help_names_every_option(capsys, word):
     with pytest.raises(SystemExit) as ended:
-        cli.resolve_run(["--timeout", "nonsense", "--help"])
+        cli.resolve_run(["--timeout", "nonsense", word])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
     assert all(flag in shown for flag in ("-c STRING", "--timeout", "--no-pty", "--config", "SIDECAR_SESSION_ID"))

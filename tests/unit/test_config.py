@@ -171,6 +171,12 @@ def test_a_bad_value_of_a_file_names_the_file_and_the_option(home):
     assert complaint({}, environ) == f'{user}: timeout: "soon" is not allowed; use {allowed}'
 
 
+def test_a_boolean_of_a_file_is_shown_as_the_file_has_it(home):
+    environ, user, _ = home
+    write(user, "timeout = true")
+    assert f'{user}: timeout: "true" is not allowed' in complaint({}, environ)
+
+
 def test_a_file_is_validated_also_where_it_is_overridden(home):
     environ, user, _ = home
     write(user, 'timeout = "soon"')
