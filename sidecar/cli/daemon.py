@@ -35,9 +35,7 @@ def _with_config(command: click.Command) -> click.Command:
     return command
 
 
-_SOCKET = click.option(
-    "--socket", metavar="PATH", type=click.UNPROCESSED, help="The daemon's socket. [SIDECAR_SOCKET]"
-)
+_SOCKET = click.option("--socket", metavar="PATH", type=click.UNPROCESSED, help="The daemon's socket. [SIDECAR_SOCKET]")
 
 
 @_with_config
@@ -64,9 +62,7 @@ def start(config_path: str | None, **values: object) -> None:
     """Start a detached daemon, unless one runs already, and wait until it answers."""
     flags = given(values)
     settings = _daemon_settings(load_settings(flags, os.environ, config_path))
-    arguments = [
-        word for name, text in flags.items() if name != "socket" for word in (str(BY_NAME[name].flag), text)
-    ]
+    arguments = [word for name, text in flags.items() if name != "socket" for word in (str(BY_NAME[name].flag), text)]
     if config_path is not None:
         arguments += ["--config", os.path.abspath(config_path)]
     pid, is_new = life.start_detached(settings, arguments)
@@ -106,11 +102,22 @@ def status(config_path: str | None, socket: str | None, as_json: bool) -> int:
 
 def _in_words(answer: dict[str, Any]) -> str:
     up = format_duration(answer["uptimeMs"] // 1000 * 1_000_000_000)
-    return (
-        f"running, pid {answer['pid']}, version {answer['version']}, up {up}, on {answer['socket']}: "
-        f"{answer['commands']} commands, {answer['subscribers']} subscribers, "
-        f"{answer['framesReceived']} frames, {answer['connectionsRefused']} connections refused"
+    counts = [
+        _counted(answer["commands"], "command"),
+        _counted(answer["subscribers"], "subscriber"),
+        _counted(answer["framesReceived"], "frame"),
+        f"{_counted(answer['connectionsRefused'], 'connection')} refused",
+    ]
+    problems = (answer.get("telemetry") or {}).get("problem_count", 0)
+    if problems:
+        counts.append(f"{_counted(problems, 'telemetry problem')} so far (see --json)")
+    return f"running, pid {answer['pid']}, version {answer['version']}, up {up}, on {answer['socket']}: " + ", ".join(
+        counts
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _path(socket: str | None, config_path: str | None) -> str:
