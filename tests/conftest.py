@@ -5,6 +5,7 @@ needs is there, or is a fault of the CI: a suite that skipped itself silently wo
 """
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -15,6 +16,12 @@ _E2E_FOLDER = Path(__file__).parent / "e2e"
 
 def in_ci() -> bool:
     return os.environ.get("CI", "").lower() in ("1", "true", "yes")
+
+
+def pytest_configure() -> None:
+    # `pytest &` in a script starts with SIGINT ignored, and so would every program that a test sends one to.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
