@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from sidecar import rendezvous, start_script, startup_cache
+from sidecar import detach, rendezvous, start_script, startup_cache
 from sidecar.cli.parameters import config_parameter, given, settings_options
 from sidecar.config import BY_NAME, DAEMON, Resolved, load_settings
 from sidecar.core.duration import format_duration
 from sidecar.core.errors import DaemonUnavailable
-from sidecar.daemon import client, detach, life
+from sidecar.daemon import client, life
 
 if TYPE_CHECKING:
     from sidecar.daemon.sink import TelemetrySink

@@ -17,6 +17,7 @@ import logging
 import os
 import resource
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,9 +25,10 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Final
 
+from sidecar import detach
 from sidecar.core.daemon_environment import daemon_environment
 from sidecar.core.errors import DaemonUnavailable, SidecarError
-from sidecar.daemon import client, detach, listening
+from sidecar.daemon import client, listening
 from sidecar.daemon.connection import Limits
 from sidecar.daemon.fanout import ENCODERS, EncoderFactory
 from sidecar.daemon.listening import AlreadyRunning, Listener
@@ -194,12 +196,20 @@ def start_detached(settings: DaemonSettings, arguments: list[str]) -> tuple[int,
         with listener.sock as sock:
             environ = daemon_environment(os.environ, settings.environment)
             argv = ["daemon", "run", "--socket-fd", str(detach.LISTENER_FD), "--socket", path, *arguments]
-            detach.spawn(argv, environ, sock.fileno())
+            detach.spawn([*_this_sidecar(), *argv], environ, sock.fileno())
         try:
             return client.status(path, timeout_s=_START_TIMEOUT_S)["pid"], True
         except DaemonUnavailable as error:
             raise SidecarError(f"the daemon did not come up ({error}); `sidecar daemon run` shows why") from None
     raise DaemonUnavailable(f"daemons on {path} end as soon as they are found")
+
+
+def _this_sidecar() -> list[str]:
+    """How to start another `sidecar` that is found as this one was - installed, editable, or from a zip - but
+    without `site` and without the user's own folders or variables (-I), so that no one can slip code in."""
+    paths = [os.path.abspath(entry) for entry in sys.path if entry]
+    code = f"import sys; sys.path[:] = {paths!r}; from sidecar.launch import main; sys.exit(main())"
+    return [sys.executable, "-IS", "-c", code]
 
 
 def stop_and_wait(path: str, timeout_s: float) -> int:

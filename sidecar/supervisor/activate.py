@@ -11,13 +11,12 @@ of its own, a double fork behind it, nothing open but the socket, and an environ
 import os
 import sys
 
-from sidecar import rendezvous
+from sidecar import detach, rendezvous
 from sidecar.core.daemon_environment import daemon_environment
 from sidecar.core.errors import DaemonUnavailable
 from sidecar.supervisor import libc
 
 _RETRY_AFTER_S = 2.0
-_LISTEN_FD = 3
 _START = "import sys; sys.path.insert(0, {root!r}); from sidecar.launch import main; sys.exit(main())"
 
 
@@ -62,46 +61,14 @@ def _answers(path: str) -> bool:
 
 
 def _start(listener: int, path: str, environ: dict[str, str]) -> None:
-    """Fork twice and exec the daemon. Raises OSError where the first fork fails."""
+    """Start the daemon, detached. Raises OSError where that fails."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    argv = [sys.executable, "-I", "-c", _START.format(root=root), "daemon", "run"]
     # An orphan of a subreaper's descendant becomes the subreaper's child: for the moment of the double fork
     # we are none, so that the daemon goes to init and not to us.
     was_subreaper = libc.set_subreaper(False)
     try:
-        middle = os.fork()
-        if middle == 0:
-            try:
-                os.setsid()
-                if os.fork() == 0:
-                    _become_daemon(listener, path, environ)
-            finally:
-                os._exit(0)
-        os.waitpid(middle, 0)
+        detach.spawn([*argv, "--socket-fd", str(detach.LISTENER_FD), "--socket", path], environ, listener)
     finally:
         if was_subreaper:
             libc.set_subreaper(True)
-
-
-def _become_daemon(listener: int, path: str, environ: dict[str, str]) -> None:
-    import _signal
-
-    os.chdir("/")
-    os.umask(0o077)
-    # Above every number that is written to below.
-    import fcntl
-
-    listener = fcntl.fcntl(listener, fcntl.F_DUPFD, _LISTEN_FD + 1)
-    null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(null, number)
-    os.dup2(listener, _LISTEN_FD)
-    os.closerange(_LISTEN_FD + 1, min(os.sysconf("SC_OPEN_MAX"), 1 << 20))
-    for number in _signal.valid_signals():
-        if number not in (_signal.SIGKILL, _signal.SIGSTOP):
-            try:
-                _signal.signal(number, _signal.SIG_DFL)
-            except OSError:
-                continue
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, [])
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    argv = [sys.executable, "-I", "-c", _START.format(root=root), "daemon", "run"]
-    os.execve(sys.executable, [*argv, "--socket-fd", str(_LISTEN_FD), "--socket", path], environ)

@@ -10,6 +10,7 @@ It holds no descriptor, dies with us (parent-death signal), and is replaced once
 import _signal
 import posix
 
+from sidecar.detach import close_all_but
 from sidecar.supervisor import libc
 from sidecar.supervisor.signals import SIGKILL
 
@@ -50,7 +51,7 @@ def _hatch() -> int:
     try:
         libc.die_with_parent(SIGKILL)
         _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
-        posix.closerange(0, min(posix.sysconf("SC_OPEN_MAX"), 1 << 20))
+        close_all_but(())
         while posix.getppid() == parent_pid:
             _signal.pause()
     finally:

@@ -3,6 +3,8 @@
 import os
 import select
 
+from sidecar.detach import close_all_but
+
 
 def leave_drainer(descriptors: list[int]) -> None:
     """Somebody of the command's tree lives on and holds these read ends' other side: keep reading for them.
@@ -18,15 +20,11 @@ def leave_drainer(descriptors: list[int]) -> None:
     try:
         os.setsid()
         os.chdir("/")
-        kept = sorted(os.dup(descriptor) for descriptor in descriptors)
+        kept = [os.dup(descriptor) for descriptor in descriptors]
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(null, number)
-        lowest = 3
-        for descriptor in kept:
-            os.closerange(lowest, descriptor)
-            lowest = descriptor + 1
-        os.closerange(lowest, min(os.sysconf("SC_OPEN_MAX"), 1 << 20))
+        close_all_but((0, 1, 2, *kept))
         _drain(kept)
     finally:
         os._exit(0)
