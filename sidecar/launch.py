@@ -53,18 +53,19 @@ def main_sh() -> int:  # noqa: RET503 - supervising does not return
 
 
 def _run(arguments: list[str]) -> int:
-    options = _options(arguments)
-    return options if isinstance(options, int) else _supervise(options, environment())
+    environ = environment()
+    options = _options(arguments, environ)
+    return options if isinstance(options, int) else _supervise(options, environ)
 
 
-def _options(arguments: list[str]) -> "RunOptions | int":
+def _options(arguments: list[str], environ: dict[str, str]) -> "RunOptions | int":
     if arguments[:1] == [_RESOLVED] and len(arguments) > 2:
         from sidecar.supervisor.handover import from_text
 
         return from_text(arguments[1], arguments[2:])
     from sidecar.supervisor.options import parse_run
 
-    options = parse_run(arguments, environment())
+    options = parse_run(arguments, environ)
     return _resolve_and_start_again(arguments) if options is None else options
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from sidecar import detach, rendezvous, start_script, startup_cache
-from sidecar.cli.parameters import config_parameter, given, settings_options
+from sidecar.cli.parameters import config_parameter, daemon_socket, given, settings_options, socket_options
 from sidecar.config import BY_NAME, DAEMON, Resolved, load_settings
 from sidecar.core.duration import format_duration
 from sidecar.core.errors import DaemonUnavailable
@@ -33,9 +33,6 @@ def daemon() -> None:
 def _with_config(command: click.Command) -> click.Command:
     command.params.append(config_parameter())
     return command
-
-
-_SOCKET = click.option("--socket", metavar="PATH", type=click.UNPROCESSED, help="The daemon's socket. [SIDECAR_SOCKET]")
 
 
 @_with_config
@@ -69,12 +66,11 @@ def start(config_path: str | None, **values: object) -> None:
     click.echo(f"{'started' if is_new else 'already running'}, pid {pid}, on {settings.socket_path}")
 
 
-@_with_config
 @daemon.command("stop")
-@_SOCKET
+@socket_options
 def stop(config_path: str | None, socket: str | None) -> int:
     """Ask the daemon to stop, and wait until it has gone."""
-    path = _path(socket, config_path)
+    path = daemon_socket(socket, config_path)
     try:
         pid = life.stop_and_wait(path, _STOP_TIMEOUT_S)
     except DaemonUnavailable as error:
@@ -84,13 +80,12 @@ def stop(config_path: str | None, socket: str | None) -> int:
     return 0
 
 
-@_with_config
 @daemon.command("status")
-@_SOCKET
+@socket_options
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 def status(config_path: str | None, socket: str | None, as_json: bool) -> int:
     """Say how the daemon is; exit status 3 where none runs."""
-    path = _path(socket, config_path)
+    path = daemon_socket(socket, config_path)
     try:
         answer = client.status(path)
     except DaemonUnavailable as error:
@@ -118,11 +113,6 @@ def _in_words(answer: dict[str, Any]) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _path(socket: str | None, config_path: str | None) -> str:
-    flags = {} if socket is None else {"socket": socket}
-    return rendezvous.socket_path(os.environ, load_settings(flags, os.environ, config_path).settings.socket)
 
 
 def _daemon_settings(resolved: Resolved) -> life.DaemonSettings:

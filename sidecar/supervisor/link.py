@@ -38,7 +38,7 @@ class Link:
     """One command's line to the daemon at `path`. `start_daemon` makes sure somebody listens there.
 
     Poll `descriptor` (None while there is no connection) for reading, and for writing while `unsent`; call
-    `service` when it is ready and `retry` at `retry_ns`.
+    `service` when it is ready and `connect` at `retry_ns`.
     """
 
     def __init__(self, path: str, start_daemon: "Callable[[], None]", notes: "Notes") -> None:

@@ -102,8 +102,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         child.canary.end()
         child.canary = None
     left = child.others() if child.has_more else []
-    if loop.lifecycle.state != "settled":
-        loop.lifecycle.exited(by_signal=child.status is None or posix.WIFSIGNALED(child.status))
+    loop.lifecycle.exited(by_signal=child.status is None or posix.WIFSIGNALED(child.status))
     reason = loop.lifecycle.reason or "exited"
     extra = {**child.end_facts(), "descendantsLeft": len(left)}
     delivery.send(reports.settled(reason, stats, loop.heartbeat.count, ended_ns, extra))

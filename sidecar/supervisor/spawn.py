@@ -25,7 +25,7 @@ class SpawnError(Exception):
 
     @property
     def exit_code(self) -> int:
-        """127 not found, 126 found but not executable, 125 where it was our own side that failed."""
+        """127 not found, 126 whatever else kept it from running."""
         return {_ENOENT: 127, _ENOTDIR: 127}.get(self.errno, 126)
 
 
