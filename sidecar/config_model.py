@@ -125,6 +125,14 @@ class Settings(BaseModel):
         "Programs that metrics tell apart, the others are `other`; empty = the built-in list.",
         flag_of="",
     )
+    suspect_after_ns: int = _option(
+        "duration",
+        "60s",
+        DAEMON,
+        "A command that needs someone (a prompt, a lock, a stop) for this long may be hung, for metrics and logs.",
+        name="suspect_after",
+        flag_of="",
+    )
     prometheus_port: int = _option("port", "0", DAEMON, "Serve /metrics on this port of the loopback; 0 = off.")
     otlp_endpoint: str | None = _option(
         "url",

@@ -43,6 +43,7 @@ BEFORE_SPAWN = (
 # fork and its exec: until then each page that either process writes to must first be copied, which makes both three
 # times as slow.
 AFTER_SPAWN = (
+    "sidecar.core.agent_variables",
     "sidecar.core.output",
     "sidecar.core.frame",
     "sidecar.core.heartbeat",

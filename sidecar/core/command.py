@@ -53,6 +53,7 @@ class Command:
         self.heartbeat_count = 0
         self.beats: Curated[Beat] = Curated()
         self.verdict: str | None = None
+        self._verdict_from_ms = self._verdict_said_ms = 0
         self.evidence: list[str] = []
         self.total_bytes = 0
         self.total_lines = 0
@@ -88,9 +89,7 @@ class Command:
         elif kind == wire.ACTIVITY:
             self._output(frame, frame["elapsedMs"], frame["lastOutputAgeMs"], now_ns)
         elif kind == wire.VERDICT:
-            self._verdict(frame["verdict"], frame.get("evidence"))
-            beat = Beat(frame["seq"], frame["elapsedMs"], None, self.verdict, is_heartbeat=False)
-            self.beats.add(beat, change=True)
+            self._take_verdict(frame, now_ns)
         self._last_seq = frame["seq"]
         return True
 
@@ -130,6 +129,17 @@ class Command:
         return self._age_ms + (now_ns - self._received_ns) // 1_000_000
 
     @property
+    def verdict_stands(self) -> bool:
+        """There is a verdict, and no output came since it was said last: output ends what a verdict is about."""
+        return self.verdict is not None and self._elapsed_ms - self._age_ms <= self._verdict_said_ms
+
+    def verdict_held_ms(self, now_ns: int) -> int:
+        """For how long the verdict has been the same, within this silence; 0 where none stands."""
+        if not self.verdict_stands:
+            return 0
+        return max(0, min(self.elapsed_ms(now_ns) - self._verdict_from_ms, self.output_age_ms(now_ns)))
+
+    @property
     def silent(self) -> bool:
         """A full interval without output has passed, and none came since."""
         return self.silence_flagged and self.settled is None
@@ -138,7 +148,7 @@ class Command:
         payload = frame["shellProgress"]
         changed = frame.get("verdict") is not None and frame["verdict"] != self.verdict
         if frame.get("verdict") is not None:
-            self._verdict(frame["verdict"], frame.get("evidence"))
+            self._verdict(frame["verdict"], frame.get("evidence"), payload["elapsedMs"])
         age_ms = payload.get("lastOutputAgeMs")
         # A replay carries a selection of the beats: the producer's own count is the right one.
         self.heartbeat_count = frame.get("heartbeatCount", self.heartbeat_count + 1)
@@ -151,7 +161,20 @@ class Command:
             self.silence_flagged = True
         self.longest_silence_ms = max(self.longest_silence_ms, self._age_ms)
 
-    def _verdict(self, verdict: str, evidence: list[str] | None) -> None:
+    def _take_verdict(self, frame: "Frame", now_ns: int) -> None:
+        changed = frame["verdict"] != self.verdict
+        self._verdict(frame["verdict"], frame.get("evidence"), frame["elapsedMs"])
+        if not changed:
+            return  # newer evidence for the same is no event
+        # The frame does not say how old the output is; our own clock does, near enough. Not in a replay.
+        known = self.has_output and not frame.get("replay")
+        age_ms = self.output_age_ms(now_ns) if known else None
+        self.beats.add(Beat(frame["seq"], frame["elapsedMs"], age_ms, self.verdict, is_heartbeat=False), change=True)
+
+    def _verdict(self, verdict: str, evidence: list[str] | None, elapsed_ms: int) -> None:
+        if verdict != self.verdict:
+            self._verdict_from_ms = elapsed_ms
+        self._verdict_said_ms = elapsed_ms
         self.verdict = verdict
         self.evidence = evidence or []
 

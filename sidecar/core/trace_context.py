@@ -6,12 +6,15 @@ https://opentelemetry.io/docs/specs/otel/context/env-carriers/.
 
 _HEX = frozenset("0123456789abcdef")
 _TRACESTATE_MAX_CHARS = 512
+SAMPLED = 0x01
+RANDOM_TRACE_ID = 0x02
+"""Of level 2: the trace id's last seven bytes are random, which samplers further down rely on."""
 
 
 class TraceContext:
     """Where the command's span stands: its own ids, its parent's span id (None in a new trace), flags.
 
-    `trace_id` is 32 and `span_id` 16 lower-case hex digits; `flags` is 0..255, bit 0 = sampled.
+    `trace_id` is 32 and `span_id` 16 lower-case hex digits; `flags` is of SAMPLED and RANDOM_TRACE_ID.
     """
 
     __slots__ = ("flags", "parent_span_id", "span_id", "trace_id", "trace_state")
@@ -59,16 +62,17 @@ def begin_span(traceparent: str | None, tracestate: str | None, random_bytes: by
     """The context of a new span, child of `traceparent` where that is well formed, else of nothing.
 
     `random_bytes` is 24 bytes of entropy, injected so that this stays pure. A malformed parent starts a new
-    trace, and its tracestate is dropped with it. A new trace is sampled.
+    trace, and its tracestate is dropped with it. A new trace is sampled, and says that its id is random, as a
+    root span of the OpenTelemetry SDK does. A parent's flags are passed on, save those that have no meaning yet.
     """
     span_id = _nonzero(random_bytes[16:24]).hex()
     parent = parse_traceparent(traceparent) if traceparent else None
     if parent is None:
-        return TraceContext(_nonzero(random_bytes[:16]).hex(), span_id, None, 1, None)
+        return TraceContext(_nonzero(random_bytes[:16]).hex(), span_id, None, SAMPLED | RANDOM_TRACE_ID, None)
     trace_id, parent_span_id, flags = parent
     if tracestate is not None and (not tracestate.strip() or len(tracestate) > _TRACESTATE_MAX_CHARS):
         tracestate = None
-    return TraceContext(trace_id, span_id, parent_span_id, flags & 1, tracestate)
+    return TraceContext(trace_id, span_id, parent_span_id, flags & (SAMPLED | RANDOM_TRACE_ID), tracestate)
 
 
 def _nonzero(raw: bytes) -> bytes:

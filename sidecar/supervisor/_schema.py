@@ -139,6 +139,14 @@ OPTIONS: tuple[tuple[str, str, str | None, str, str, object], ...] = (
         (),
     ),
     (
+        "suspect_after",
+        "suspect_after_ns",
+        None,
+        "SIDECAR_SUSPECT_AFTER",
+        "duration",
+        60_000_000_000,
+    ),
+    (
         "prometheus_port",
         "prometheus_port",
         None,

@@ -50,6 +50,7 @@ class Link:
         self._in_flight: list[_Kept] = []
         self._start: _Kept | None = None
         self._beats: Curated[_Kept] | None = None
+        self._verdict: wire.Json = None
         self._end: _Kept | None = None
         self._failures = 0
         self.ever_connected = False
@@ -82,7 +83,7 @@ class Link:
                 from sidecar.core.curation import Curated
 
                 self._beats = Curated()
-            self._beats.add(kept, change=kind == wire.VERDICT)
+            self._beats.add(kept, change=self._is_change(frame))
         elif kind == wire.SETTLED:
             self._end = kept
         if self._socket is None:
@@ -92,6 +93,13 @@ class Link:
             return
         self._put(kept, replay=False)
         self.flush(now_ns)
+
+    def _is_change(self, frame: "Frame") -> bool:
+        verdict = frame.get("verdict")
+        if verdict is None or verdict == self._verdict:
+            return False
+        self._verdict = verdict
+        return True
 
     def connect(self, now_ns: int) -> None:
         """Connect, starting a daemon where there is none, and replay. On failure: again at `retry_ns`."""

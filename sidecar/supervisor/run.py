@@ -72,6 +72,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         from sidecar.supervisor.reports import Reports
         from sidecar.supervisor.sink import Sink
 
+        _take_agents_names(options, environ)
         stats = OutputStats(started_ns)
         channels = [
             Channel(source, Sink(group[0]), stats, group[0], terminal=on_terminal)
@@ -140,6 +141,16 @@ def _command_environment(environ: dict[str, str], context: TraceContext) -> dict
     return environ
 
 
+def _take_agents_names(options: "RunOptions", environ: dict[str, str]) -> None:
+    """Where nobody told us the session or the tool call, what the agent itself puts into the environment."""
+    from sidecar.core import agent_variables
+
+    if options.session_id is None:
+        options.session_id = agent_variables.session_id(environ)
+    if options.tool_call_id is None:
+        options.tool_call_id = agent_variables.tool_call_id(environ)
+
+
 def _make_terminal(streams: Streams) -> "Terminal | None":
     if not streams.pty:
         return None
@@ -198,6 +209,7 @@ def _spawn_failed(
         posix.write(2, f"sidecar: {error}\n".encode("utf-8", "surrogateescape"))
     except OSError:
         pass
+    _take_agents_names(options, environ)
     reports = Reports(options, context, pty=streams.pty, started_ns=started_ns, unix_ms=unix_ms)
     delivery = Delivery(options, environ, inline_factory)
     delivery.send(reports.spawn_failed(errorcode.get(error.errno, str(error.errno))))

@@ -24,6 +24,7 @@ def telemetry_settings(resolved: Resolved, scope: Literal["daemon", "inline"]) -
         metric_export_interval_ns=settings.metric_export_interval_ns,
         # One port cannot be had by every command's own process.
         prometheus_port=settings.prometheus_port if scope == "daemon" else 0,
+        suspect_after_ns=settings.suspect_after_ns,
         families=settings.families or DEFAULT_FAMILIES,
         scope=scope,
     )

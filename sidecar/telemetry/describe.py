@@ -24,6 +24,7 @@ def who(command: Command) -> Attributes:
             a.EXECUTABLE_NAME: frame["program"],
             a.PID: frame.get("pid"),
             a.SESSION_ID: frame.get("sessionId"),
+            a.GEN_AI_CONVERSATION_ID: frame.get("sessionId"),
         }
     )
     if "toolCallId" in frame or "toolName" in frame:
@@ -32,7 +33,6 @@ def who(command: Command) -> Attributes:
             {
                 a.GEN_AI_TOOL_NAME: frame.get("toolName"),
                 a.GEN_AI_TOOL_CALL_ID: frame.get("toolCallId"),
-                a.GEN_AI_CONVERSATION_ID: frame.get("sessionId"),
             }
         )
     return attributes

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
     Look = Callable[[list[Command], int], Iterator[Observation]]
 
+_NS_PER_S = 1_000_000_000
+
 STATES = ("running", "silent")
 DEFAULT_BUDGET_S = 60.0
 """Silence that a command without a timeout is granted in `sidecar.silence.ratio`."""
 
-_NS_PER_S = 1_000_000_000
 _TRIES = 5
 
 
@@ -51,6 +52,7 @@ class Metrics:
         unix_ns: Callable[[], int],
         *,
         daemon: bool,
+        suspect_after_ns: int = 60 * _NS_PER_S,
     ) -> None:
         self.provider: Callable[[], Iterable[Command]] = tuple
         self._meter = meters.get_meter("sidecar", __version__)
@@ -60,6 +62,7 @@ class Metrics:
         self._loop_unix_ns = unix_ns()
         self._families_seen: set[str] = set()
         self._daemon = daemon
+        self._suspect_after_ms = suspect_after_ns // 1_000_000
         self._started = self._counter("sidecar.commands.started")
         self._lost = self._counter("sidecar.commands.lost")
         self._heartbeats = self._counter("sidecar.heartbeats")
@@ -105,7 +108,9 @@ class Metrics:
 
     def worst_suspects(self) -> tuple[list[Suspect], int]:
         """The suspects to show, and the wall time in ns."""
-        suspects = suspects_among(self._running(), self._families, self._monotonic_ns())
+        suspects = suspects_among(
+            self._running(), self._families, self._monotonic_ns(), self._suspect_after_ms
+        )
         return suspects[:SHOWN], self._unix_ns()
 
     def _bear_at_zero(self) -> None:
@@ -154,7 +159,8 @@ class Metrics:
         )
 
     def _suspects_hidden(self, commands: list[Command], now_ns: int) -> Iterator[Observation]:
-        yield Observation(max(0, len(suspects_among(commands, self._families, now_ns)) - SHOWN))
+        suspects = suspects_among(commands, self._families, now_ns, self._suspect_after_ms)
+        yield Observation(max(0, len(suspects) - SHOWN))
 
     def _loop(self, commands: list[Command], now_ns: int) -> Iterator[Observation]:
         yield Observation(self._loop_unix_ns / _NS_PER_S)

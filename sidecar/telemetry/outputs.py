@@ -141,7 +141,14 @@ class Outputs:
     def _build_metrics(self, meters: MeterProvider) -> None:
         # After the readers: what is counted before a reader is there never reaches it, a counter's zero included.
         daemon = self._settings.scope == "daemon"
-        self.metrics = Metrics(meters, self._families, self._monotonic_ns, self._unix_ns, daemon=daemon)
+        self.metrics = Metrics(
+            meters,
+            self._families,
+            self._monotonic_ns,
+            self._unix_ns,
+            daemon=daemon,
+            suspect_after_ns=self._settings.suspect_after_ns,
+        )
         for reader in (self._otlp_reader, self.prometheus.reader if self.prometheus else None):
             if reader is not None:
                 reader.suspects = self.metrics.worst_suspects

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from sidecar.telemetry.quiet import Problems, collect, stop_collecting
 
 # isort: split
-from sidecar.core.verdict_names import MAY_BE_HUNG
 from sidecar.telemetry import describe, resource
 from sidecar.telemetry.conventions import attributes as a
 from sidecar.telemetry.conventions import signals as s
@@ -23,6 +22,7 @@ from sidecar.telemetry.logs import Severity
 from sidecar.telemetry.outputs import Outputs
 from sidecar.telemetry.sentences import sentence
 from sidecar.telemetry.spans import SpanBuilder
+from sidecar.telemetry.suspects import is_suspect
 from sidecar.telemetry.targets import sdk_disabled
 from sidecar.telemetry.thinning import Thinning
 
@@ -63,6 +63,7 @@ class Telemetry:
     ) -> None:
         self._monotonic_ns = monotonic_ns
         self._problems = Problems()
+        self._suspect_after_ms = settings.suspect_after_ns // 1_000_000
         self._live: dict[str, _Live] = {}
         self._outputs: Outputs | None = None
         self._shut_down = False
@@ -156,7 +157,7 @@ class Telemetry:
             a.SEQ: frame["seq"],
             **describe.moment(command, elapsed_ms, age_ms),
         }
-        self._log(s.HEARTBEAT, command, live, elapsed_ms, _severity(command), attributes)
+        self._log(s.HEARTBEAT, command, live, elapsed_ms, self._severity(command), attributes)
         self._live_span(command, live, frame["seq"], elapsed_ms, age_ms, s.HEARTBEAT, change=changed)
 
     def _on_verdict(self, command: Command, frame: dict[str, Any]) -> None:
@@ -198,7 +199,7 @@ class Telemetry:
         attributes = {a.SEQ: seq, **describe.moment(command, elapsed_ms, age_ms)}
         if previous is not None:
             attributes[a.VERDICT_PREVIOUS] = previous
-        self._log(s.VERDICT_EVENT, command, live, elapsed_ms, _severity(command), attributes)
+        self._log(s.VERDICT_EVENT, command, live, elapsed_ms, self._severity(command), attributes)
         return True
 
     def _live_span(
@@ -238,6 +239,10 @@ class Telemetry:
                 {**describe.who(command), **attributes},
             )
 
+    def _severity(self, command: Command) -> Severity:
+        suspect = is_suspect(command, self._monotonic_ns(), self._suspect_after_ms)
+        return Severity.WARN if suspect else Severity.INFO
+
     def _remember(self, command: Command) -> _Live:
         live = self._live.get(command.id)
         if live is None:
@@ -251,7 +256,3 @@ class Telemetry:
             call(*arguments)
         except Exception as error:  # noqa: BLE001 - telemetry may fail in every way; its caller never pays for it
             self._problems.add(f"{call.__name__.strip('_')}: {error!r}"[:500])
-
-
-def _severity(command: Command) -> Severity:
-    return Severity.WARN if command.verdict in MAY_BE_HUNG else Severity.INFO

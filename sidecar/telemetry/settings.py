@@ -16,6 +16,7 @@ class TelemetrySettings:
 
     `otlp_endpoint` is a base URL for all signals: over HTTP /v1/traces and the like are added to it. None
     means the OTEL_EXPORTER_OTLP_* variables, and without those OpenTelemetry's default, localhost.
+    `suspect_after_ns` is how long a command may need someone before it may be hung.
     `scope` is `daemon` for the one writer of a host, `inline` for the supervisor's own process.
     `environ` is where OTEL_* variables are looked up.
     """
@@ -24,6 +25,7 @@ class TelemetrySettings:
     otlp_protocol: Protocol | None = None
     otlp_headers: Mapping[str, str] | None = None
     metric_export_interval_ns: int = 10_000_000_000
+    suspect_after_ns: int = 60_000_000_000
     prometheus_port: int = 0
     families: tuple[str, ...] = DEFAULT_FAMILIES
     scope: Literal["daemon", "inline"] = "daemon"

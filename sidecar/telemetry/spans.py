@@ -44,7 +44,8 @@ class SpanBuilder:
             a.SPAN_ROLE: s.ROLE_COMMAND,
             **describe.who(command),
             **describe.how(command),
-            a.EVENTS_DROPPED: command.beats.dropped,
+            # After a change of daemons, what the supervisor's own selection left out was never here to be dropped.
+            a.EVENTS_DROPPED: max(command.beats.dropped, command.heartbeat_count - _heartbeats(command)),
             **describe.end(command),
         }
         error = attributes.get(a.ERROR_TYPE)
@@ -134,3 +135,7 @@ class SpanBuilder:
         if verdict is not None:
             attributes[a.VERDICT] = verdict
         return Event(name, attributes, time_unix_ns)
+
+
+def _heartbeats(command: Command) -> int:
+    return sum(beat.is_heartbeat for beat in command.beats.kept)

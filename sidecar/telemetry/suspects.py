@@ -23,7 +23,8 @@ from opentelemetry.sdk.metrics.export import (
     PeriodicExportingMetricReader,
 )
 
-from sidecar.core.verdict_names import MAY_BE_HUNG
+from sidecar.core.suspicion import may_be_hung
+from sidecar.core.verdict_names import label_of
 from sidecar.telemetry.conventions.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -46,20 +47,27 @@ class Suspect:
     labels: dict[str, str]
 
 
-def suspects_among(commands: Iterable[Command], families: Families, now_ns: int) -> list[Suspect]:
-    """All suspects, the worst first. `now_ns` is monotonic."""
+def is_suspect(command: Command, now_ns: int, budget_ms: int) -> bool:
+    """Whether a running command may be hung. One that writes again is none, whatever its last verdict was."""
+    return command.verdict_stands and may_be_hung(command.verdict, command.verdict_held_ms(now_ns), budget_ms)
+
+
+def suspects_among(
+    commands: Iterable[Command], families: Families, now_ns: int, budget_ms: int
+) -> list[Suspect]:
+    """All suspects, the worst first. `now_ns` is monotonic; `budget_ms`: see `sidecar.core.suspicion`."""
     found = [
         Suspect(
             command.output_age_ms(now_ns) / 1000,
             {
                 "family": families.of(command.identity["program"]),
-                "verdict": command.verdict,
+                "verdict": label_of(command.verdict),
                 "trace_id": command.identity["traceId"],
                 "session": command.identity.get("sessionId", ""),
             },
         )
         for command in commands
-        if command.verdict in MAY_BE_HUNG
+        if is_suspect(command, now_ns, budget_ms)
     ]
     return sorted(found, key=lambda suspect: suspect.age_s, reverse=True)
 

@@ -112,6 +112,43 @@ def test_a_verdict_between_beats_is_kept_as_a_change_and_is_no_beat() -> None:
     assert (command.verdict, command.evidence) == ("computing", [])
 
 
+def test_a_verdict_is_held_from_when_it_was_first_said_and_within_one_silence() -> None:
+    command = Command(started(), 0)
+    assert (command.verdict_stands, command.verdict_held_ms(5 * S)) == (False, 0)
+    command.apply(beat_with_output(1, 12_000, 10_000, 1, 1, verdict="lock_wait"), 12 * S)
+    command.apply(beat_with_output(2, 22_000, 20_000, 1, 1, verdict="lock_wait"), 22 * S)
+    assert command.verdict_held_ms(30 * S) == 18_000
+    command.apply(beat_with_output(3, 42_000, 10_000, 2, 2, verdict="lock_wait"), 42 * S)
+    assert command.verdict_held_ms(43 * S) == 11_000, "output came in between"
+    command.apply(beat_with_output(4, 52_000, 20_000, 2, 2, verdict="sleeping"), 52 * S)
+    assert command.verdict_held_ms(53 * S) == 1_000
+    command.apply(activity(seq=60), 60 * S)
+    assert (command.verdict_stands, command.verdict_held_ms(90 * S)) == (False, 0)
+
+
+def test_a_replay_tells_for_how_long_a_verdict_has_held() -> None:
+    command = Command(started(replay=True), 1000 * S)
+    for seq in (1, 9):
+        command.apply(beat(seq=seq, verdict="lock_wait", replay=True), 1000 * S)
+    assert command.verdict_held_ms(1005 * S) == 85_000
+
+
+def test_newer_evidence_for_the_same_verdict_is_no_event() -> None:
+    command = Command(started(), 0)
+    for seq in range(1, 4):
+        command.apply(verdict(seq=seq, name="sleeping", evidence=[f"{seq} s left"]), 0)
+    assert [item.seq for item in command.beats.kept] == [1]
+    assert command.evidence == ["3 s left"]
+
+
+def test_a_verdict_between_beats_knows_the_age_of_the_output() -> None:
+    command = Command(started(), 0)
+    command.apply(verdict(seq=1, name="sleeping"), 1 * S)
+    command.apply(activity(seq=2), 2 * S)
+    command.apply(verdict(seq=3, name="awaiting_input"), 4 * S)
+    assert [item.last_output_age_ms for item in command.beats.kept] == [None, 2000]
+
+
 @pytest.mark.parametrize("reason", ["exited", "signaled", "timeout", "silence_timeout", "cancelled"])
 def test_the_end_has_the_last_word_on_all_counts(reason: str) -> None:
     command = Command(started(), 0)

@@ -70,7 +70,7 @@ def test_what_is_formatted_reads_back(trace: bytes, span: bytes, flags: int) -> 
     assert parse_traceparent(format_traceparent(trace.hex(), span.hex(), flags)) == expected
 
 
-@pytest.mark.parametrize(("given_flags", "kept"), [("00", 0), ("01", 1), ("ff", 1), ("02", 0)])
+@pytest.mark.parametrize(("given_flags", "kept"), [("00", 0), ("01", 1), ("ff", 3), ("02", 2), ("03", 3), ("04", 0)])
 def test_a_child_span_stays_in_its_parents_trace(given_flags: str, kept: int) -> None:
     context = begin_span(f"00-{TRACE}-{SPAN}-{given_flags}", "vendor=1", ENTROPY)
     assert (context.trace_id, context.parent_span_id, context.flags) == (TRACE, SPAN, kept)
@@ -83,7 +83,7 @@ def test_a_child_span_stays_in_its_parents_trace(given_flags: str, kept: int) ->
 def test_without_a_good_parent_a_new_sampled_trace_begins_and_the_tracestate_is_dropped(parent: str | None) -> None:
     context = begin_span(parent, "vendor=1", ENTROPY)
     assert context.trace_id == ENTROPY[:16].hex()
-    assert (context.parent_span_id, context.flags, context.trace_state) == (None, 1, None)
+    assert (context.parent_span_id, context.flags, context.trace_state) == (None, 3, None)
 
 
 @pytest.mark.parametrize(

@@ -209,12 +209,44 @@ def test_suspects_are_the_worst_five() -> None:
         script.judge("network_peer_dead" if number else "sleeping")
         scripts.append(script)
         rig.clock.advance(10)
-    suspects = suspects_among(rig.commands.values(), Families(["make"]), rig.clock.monotonic_ns())
+    suspects = suspects_among(rig.commands.values(), Families(["make"]), rig.clock.monotonic_ns(), 60_000)
     assert [suspect.labels["session"] for suspect in suspects] == [f"s-{number}" for number in range(1, 8)]
     assert suspects[0].age_s == 70
     assert set(suspects[0].labels) == set(METRICS["sidecar.suspect.output.age"].attributes)
     assert len(rig.metrics.worst_suspects()[0]) == 5
     assert rig.value("sidecar.suspect.hidden") == 2
+
+
+def test_what_needs_someone_becomes_a_suspect_once_the_budget_is_over() -> None:
+    rig = Rig()
+    script = rig.start()
+    rig.clock.advance(2)
+    script.judge("awaiting_input")
+    rig.clock.advance(59)
+    assert rig.metrics.worst_suspects()[0] == []
+    rig.clock.advance(1)
+    (suspect,) = rig.metrics.worst_suspects()[0]
+    assert suspect.age_s == 62
+    assert suspect.labels["verdict"] == "awaiting_input"
+    # Output: somebody has answered, and what the old verdict was about is over.
+    script.write()
+    assert rig.metrics.worst_suspects()[0] == []
+    rig.clock.advance(10)
+    script.beat("awaiting_input")
+    rig.clock.advance(49)
+    assert rig.metrics.worst_suspects()[0] == []
+    rig.clock.advance(1)
+    assert len(rig.metrics.worst_suspects()[0]) == 1
+
+
+def test_a_command_that_writes_again_is_no_suspect() -> None:
+    rig = Rig()
+    script = rig.start()
+    script.judge("network_peer_dead")
+    assert len(rig.metrics.worst_suspects()[0]) == 1
+    rig.clock.advance(5)
+    script.write()
+    assert rig.metrics.worst_suspects()[0] == []
 
 
 def test_suspects_join_our_scope_only() -> None:

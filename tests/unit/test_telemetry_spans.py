@@ -147,6 +147,17 @@ def test_eight_hours_of_beats_stay_within_the_event_limit() -> None:
     assert verdicts.count("computing") >= 9
 
 
+def test_what_an_earlier_daemon_kept_to_itself_counts_as_left_out() -> None:
+    script = ScriptedCommand(FakeClock())
+    command = script.start()
+    script.beat()
+    command.heartbeat_count = 100  # as the frame says after a replay of a selection
+    script.settle(heartbeatCount=100)
+    span = _command_span(script)
+    assert len(span.events) == 1
+    assert _attributes(span)["sidecar.heartbeat.events_dropped"] == 99
+
+
 def test_heartbeat_span_covers_the_silence() -> None:
     clock = FakeClock()
     script = ScriptedCommand(clock)

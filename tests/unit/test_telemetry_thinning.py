@@ -51,3 +51,39 @@ def test_never_denser_than_the_gap_before(interval_ms: int, steps_ms: list[int])
     gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
     assert all(gap >= min(2 * interval_ms, 60_000) for gap in gaps)
     assert all(gap >= 60_000 for gap in gaps[20:])
+
+
+@given(st.integers(10, 120_000), st.lists(st.tuples(st.integers(1, 200_000), st.booleans()), max_size=400))
+def test_no_mix_of_beats_and_changes_goes_over_the_allowance(
+    interval_ms: int, steps: list[tuple[int, bool]]
+) -> None:
+    thinning, at_ms, sent = Thinning(interval_ms), 0, 0
+    for step_ms, change in steps:
+        at_ms += step_ms
+        sent += thinning.due(at_ms, change=change)
+        assert sent <= 64 + at_ms / 55_000
+
+
+def test_a_verdict_that_flaps_for_eight_hours_stays_under_600_spans() -> None:
+    for step_ms in (1_000, 7_000, 10_000, 59_999):
+        thinning = Thinning(10_000)
+        sent = sum(thinning.due(at_ms, change=True) for at_ms in range(step_ms, EIGHT_HOURS_MS, step_ms))
+        assert sent <= 64 + 524, step_ms
+
+
+def test_a_change_that_had_to_wait_is_told_within_a_minute() -> None:
+    thinning = Thinning(10_000)
+    for at_ms in range(1_000, 121_000, 1_000):
+        thinning.due(at_ms, change=True)
+    assert not thinning.due(121_000, change=True), "used up"
+    later = [at_ms for at_ms in range(130_000, 200_000, 10_000) if thinning.due(at_ms)]
+    assert later[0] - 121_000 <= 60_000
+
+
+def test_after_a_calm_hour_a_change_is_sent_at_once_again() -> None:
+    thinning = Thinning(10_000)
+    for at_ms in range(1_000, 600_000, 1_000):
+        thinning.due(at_ms, change=True)
+    for at_ms in range(600_000, 4_200_000, 10_000):
+        thinning.due(at_ms)
+    assert thinning.due(4_203_000, change=True)

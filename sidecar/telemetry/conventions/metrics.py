@@ -83,7 +83,8 @@ METRICS: Final = {
             _GAUGE,
             "s",
             ("family", "verdict", "trace_id", "session"),
-            "Age of the last output of a command under a verdict that may be a hang; the worst 5 only",
+            "Age of the last output of a command that may be hung: by its verdict, or because it has needed someone "
+            "for `suspect_after` (60 s); the worst 5 only",
         ),
         Metric("sidecar.suspect.hidden", _GAUGE, "{command}", (), "Suspects beyond those 5"),
         Metric(

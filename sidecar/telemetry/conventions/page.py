@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sidecar.core.curation import CHANGES, FIRST, LAST
 from sidecar.telemetry.conventions.attributes import ATTRIBUTES, EVENTS_DROPPED, RESOURCE, Attribute
 from sidecar.telemetry.conventions.metrics import DURATION_BOUNDS_S, METRICS
 from sidecar.telemetry.conventions.signals import LOG_EVENTS, SPAN_EVENTS, SPANS, Signal
@@ -27,8 +28,9 @@ def page() -> str:
     parts += [_signal("`sidecar.span.role` = ", span) for span in SPANS.values()]
     parts += ["## Span events\n", *(_signal("", event) for event in SPAN_EVENTS.values())]
     parts += [
-        "A command's span has at most 96 of them: the first 16, up to 48 changes of verdict, the last 32. The "
-        f"rest is counted in `{EVENTS_DROPPED}`.\n",
+        f"A command's span has at most {FIRST + CHANGES + LAST} of them: the first {FIRST}, up to {CHANGES} changes of "
+        f"verdict (of more, the first and the last half of that), the last {LAST}. The rest is counted in "
+        f"`{EVENTS_DROPPED}`.\n",
         "## Log events\n",
         "Log records with an `event_name`, in the command's span context, sampled or not.\n",
         *(_signal("", event) for event in LOG_EVENTS.values()),

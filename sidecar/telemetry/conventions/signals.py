@@ -117,7 +117,8 @@ SPANS: Final = {
         Signal(
             ROLE_HEARTBEAT,
             "`sidecar.heartbeat`: from the last output to now, child of the command, exported at once. "
-            "Thinned out to 10, 20, 40, 60, 60 ... seconds; a change of verdict is always sent.",
+            "Thinned out to 10, 20, 40, 60, 60 ... seconds; a change of verdict is sent at once, and one of a verdict "
+            "that flaps within a minute.",
             (SPAN_ROLE, *_WHO, HEARTBEAT_COUNT, *_MOMENT),
             STABLE,
         ),
