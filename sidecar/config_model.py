@@ -82,6 +82,9 @@ class Settings(BaseModel):
     kill_after_ns: int = _option(
         "duration", "5s", RUN, "From TERM to KILL when a command is stopped.", name="kill_after"
     )
+    silence_timeout_ns: int | None = _option(
+        "timeout", "0", RUN, "Stop the command after this long without output; 0 = never.", name="silence_timeout"
+    )
     heartbeat_interval_ns: int = _option(
         "heartbeat", "10s", RUN, "Beat after this long without output; 0 = never.", name="heartbeat_interval"
     )

@@ -52,6 +52,7 @@ AFTER_SPAWN = (
     "sidecar.supervisor.child",
     "sidecar.supervisor.delivery",
     "sidecar.supervisor.leave",
+    "sidecar.supervisor.reactions",
     "sidecar.supervisor.loop",
     "sidecar.supervisor.relay",
     "sidecar.supervisor.reports",

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     Record = Mapping[str, Any]
 
 WIDE_COLUMNS = 1000
-COLUMNS = ("PROGRAM", "PID", "RUNS", "SILENT", "TIMEOUT", "VERDICT", "TOOL CALL", "SESSION")
+COLUMNS = ("PROGRAM", "PID", "RUNS", "SILENT", "TIMEOUT", "VERDICT", "COMMAND ID", "TOOL CALL", "SESSION")
 ALWAYS_SHOWN = 4
 NUMBERS = (1, 2, 3, 4)
-TOOL_CALL, SESSION = 6, 7
+TOOL_CALL, SESSION = 7, 8
+MIN_ID_CHARS = 13
 MAX_PROGRAM_WIDTH = 16
 GAP = 2
 
@@ -32,7 +33,7 @@ def ps(as_json: bool, socket: str | None, config_path: str | None) -> None:
     """List the commands that run now.
 
     RUNS is the time since the start, SILENT that since the last output (or since the start, where there was
-    none yet). No daemon means no commands.
+    none yet). COMMAND ID is as much of it as `sidecar cancel` needs. No daemon means no commands.
     """
     try:
         answers = list(request(daemon_socket(socket, config_path), "list"))
@@ -49,7 +50,19 @@ def ps(as_json: bool, socket: str | None, config_path: str | None) -> None:
         complain("no command is running")
 
 
-def cells(command: "Record") -> tuple[str, ...]:
+def unique_prefixes(ids: Sequence[str]) -> list[str]:
+    """As much of each id as tells it from the others: of a UUIDv7 at least the time it starts with."""
+    prefixes = []
+    for number, own in enumerate(ids):
+        others = [other for index, other in enumerate(ids) if index != number]
+        length = MIN_ID_CHARS
+        while length < len(own) and any(other.startswith(own[:length]) for other in others):
+            length += 1
+        prefixes.append(own[:length])
+    return prefixes
+
+
+def cells(command: "Record", command_id: str = "") -> tuple[str, ...]:
     """One row, in the order of COLUMNS; `-` where nothing is known."""
     elapsed_ms = int(command.get("elapsedMs", 0))
     silent_ms = command.get("lastOutputAgeMs", elapsed_ms)
@@ -61,6 +74,7 @@ def cells(command: "Record") -> tuple[str, ...]:
         span_text(int(silent_ms)),
         "-" if timeout_ms is None else span_text(int(timeout_ms)),
         _word(command.get("verdict")),
+        _word(command_id),
         _word(command.get("toolCallId")),
         _word(command.get("sessionId")),
     )
@@ -91,7 +105,8 @@ def _print_table(commands: Sequence["Record"]) -> None:
 
     # Into a pipe nothing is cut off; on a terminal the ids, which are the last and the longest, give way.
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
-    rows = [cells(command) for command in commands]
+    ids = unique_prefixes([str(command.get("commandId", "")) for command in commands])
+    rows = [cells(command, command_id) for command, command_id in zip(commands, ids, strict=True)]
     widths = column_widths(rows, console.width)
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
     for index, width in widths.items():

@@ -11,15 +11,15 @@ NDJSON: UTF-8, one object a line, at most 8 KiB with its newline. Every producer
 and by type (all times in milliseconds; `?` = may be absent):
 
     command_started   traceId spanId parentSpanId? traceFlags traceState? pid supervisorPid program
-                      toolName? toolCallId? sessionId? timeoutMs? heartbeatIntervalMs io ("pipe" | "pty")
-                      startUnixMs startMonotonicMs commandLine?
+                      toolName? toolCallId? sessionId? timeoutMs? silenceTimeoutMs? heartbeatIntervalMs
+                      io ("pipe" | "pty") startUnixMs startMonotonicMs commandLine?
     shell_progress    shellProgress (the reference object, nothing else in it) heartbeatCount? (so far, this one
                       included) longestSilenceMs? verdict? evidence?
     output_activity   elapsedMs lastOutputAgeMs totalLines totalBytes   (to the daemon only, never fanned out)
     verdict           elapsedMs verdict evidence? (list of strings)
     command_settled   reason exitCode? signal? ("SIGKILL") error? ("ENOENT") elapsedMs totalBytes totalLines
                       heartbeatCount lastOutputAgeMs? longestSilenceMs descendantsLeft (count) maxRssBytes?
-                      cpuUserMs? cpuSystemMs?
+                      cpuUserMs? cpuSystemMs? suspendedMs? stop? (the receipt of core/receipt.py)
                       With reason spawn_failed no command_started was sent, so this frame then carries the
                       identity keys of command_started as well, but no pid.
 
@@ -66,6 +66,7 @@ _IDENTITY_OPTIONAL: dict[str, tuple[type, ...]] = {
     "toolCallId": _STR,
     "sessionId": _STR,
     "timeoutMs": _INT,
+    "silenceTimeoutMs": _INT,
     "commandLine": _STR,
 }
 _REQUIRED: dict[str, dict[str, tuple[type, ...]]] = {
@@ -96,6 +97,8 @@ _OPTIONAL: dict[str, dict[str, tuple[type, ...]]] = {
         "maxRssBytes": _INT,
         "cpuUserMs": _INT,
         "cpuSystemMs": _INT,
+        "suspendedMs": _INT,
+        "stop": (dict,),
         **_IDENTITY_REQUIRED,
         **_IDENTITY_OPTIONAL,
     },
@@ -176,6 +179,11 @@ def parse(line: bytes) -> "dict[str, Json] | None":
             known[key] = _checked(kind, key, frame[key], types)
     if kind == PROGRESS and not is_shell_progress(known["shellProgress"]):
         raise FrameError("shell_progress frame whose shellProgress is not of the reference shape")
+    if "stop" in known:
+        from sidecar.core.receipt import is_receipt
+
+        if not is_receipt(known["stop"]):
+            raise FrameError(f"{kind} frame whose stop is no receipt")
     if kind == SETTLED and known["reason"] == "spawn_failed":
         for key in _IDENTITY_REQUIRED:
             if key not in known:

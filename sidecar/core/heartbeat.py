@@ -33,6 +33,11 @@ class HeartbeatClock:
         """When `tick` wants to be called next; None once there is nothing to wait for."""
         return None if self._stopped else self._deadline_ns
 
+    @property
+    def silent_since_ns(self) -> int:
+        """The last output, or the start: also where there are no heartbeats at all."""
+        return self._silent_since_ns
+
     def output(self, now_ns: int) -> None:
         """There was output: the interval starts anew."""
         self._silent_since_ns = now_ns

@@ -35,6 +35,10 @@ TABLE: dict[tuple[str, str], str] = {
     (STOPPING, LOST): SETTLED,
 }
 
+# Who may ask for a stop.
+TIMEOUT, SILENCE, SIGNAL, CANCEL, VERDICT = "timeout", "silence_timeout", "signal", "cancel", "verdict"
+ASKERS = (TIMEOUT, SILENCE, SIGNAL, CANCEL, VERDICT)
+
 STOP_REASONS = ("timeout", "silence_timeout", "cancelled")
 SETTLE_REASONS = ("exited", "signaled", *STOP_REASONS, "spawn_failed", "lost")
 

@@ -5,6 +5,7 @@ Blocking, standard library only. Every answer is a dict, one per line of the dae
     request(path, "list")     {"type": "command", ...} per running command, then {"type": "end", "count"}
     request(path, "status")   {"type": "status", "pid", "version", "socket", "uptimeMs", "commands", ...}
     request(path, "stop")     {"type": "stopping", "pid"}; the connection ends when the daemon does
+    cancel(path, id, ...)     {"type": "cancelling", "commandId", ...}, then the command_settled record
     subscribe(path, filter)   {"type": "snapshot", "commands": N}, N command_started records with
                               "snapshot": true, then records as they happen; docs/wire.md lists them
 
@@ -89,6 +90,21 @@ def subscribe(
         subscription.close()
         raise
     return subscription
+
+
+def cancel(path: str, command_id: str, evidence: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> "Subscription":
+    """Ask for the end of a running command; `command_id` may be the beginning of an id that is the only one.
+
+    The first record is {"type": "cancelling", ...} or {"type": "error", "message"}; behind the former comes the
+    command_settled record, whenever that is. Raises DaemonUnavailable.
+    """
+    answers = Subscription(_connect(path, timeout_s), path)
+    try:
+        answers.send({"request": "cancel", "commandId": command_id, "evidence": evidence}, timeout_s)
+    except BaseException:
+        answers.close()
+        raise
+    return answers
 
 
 class Subscription:

@@ -4,6 +4,7 @@ The first line of a connection decides:
 
     {"subscribe": {...}}                    a subscriber; see fanout.py
     {"request": "list"|"status"|"stop"}     control: answered, then closed
+    {"request": "cancel", "commandId": ...} answered, and closed when the command has settled; see cancelling.py
     an object with a "type"                 a producer: the frames of one command
 
 A producer owns its command. Nobody else's frame may touch it, except that a command_started frame with the
@@ -11,7 +12,7 @@ same identity (the producer, reconnecting) takes it over, and that any frame may
 producer just dropped. A drop without a settle frame is waited out for a grace, then the command is lost.
 
 Whatever a client does wrong costs that client its connection. The server only speaks to subscribers and to
-control; a producer is never written to, so it never has to read.
+control; to a producer it passes on a cancel, and never waits for it to read.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from typing import Any, Final
 from sidecar import rendezvous
 from sidecar.core import frame as wire
 from sidecar.core.errors import FrameError
+from sidecar.daemon.cancelling import Cancels
 from sidecar.daemon.connection import READ_BYTES, Connection, Limits
 from sidecar.daemon.control import list_answer, status_answer
 from sidecar.daemon.fanout import ENCODERS, EncoderFactory, FanOut, encode_record
@@ -77,6 +79,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._accepting: set[asyncio.Task[object]] = set()
         self._owners: dict[str, Connection] = {}
+        self.cancels = Cancels(self.registry, self._owners)
         self._graces: dict[str, asyncio.TimerHandle] = {}
         self._idle_since_ns: int | None = self.started_ns
 
@@ -153,7 +156,7 @@ class Server:
         if "subscribe" in first:
             self._subscribe(connection, first["subscribe"])
         elif "request" in first:
-            self._control(connection, first["request"])
+            self._control(connection, first)
         else:
             connection.is_producer = True
             self._frame(connection, line)
@@ -163,6 +166,7 @@ class Server:
         self.connection_count -= 1
         if connection.subscriber is not None:
             self.fanout.remove(connection.subscriber)
+        self.cancels.forget(connection)
         command_id = connection.command_id
         if command_id is not None and self._owners.get(command_id) is connection:
             del self._owners[command_id]
@@ -234,6 +238,7 @@ class Server:
         elif isinstance(event, Settled) and command.settled is not None:
             self.sink.command_settled(command)
             self.fanout.publish(command, command.settled)
+            self.cancels.settled(command, command.settled)
 
     # --- subscribers and control -----------------------------------------------------------------------
 
@@ -251,8 +256,9 @@ class Server:
         except FrameError as error:
             self._answer(connection, {"type": "error", "message": str(error)})
 
-    def _control(self, connection: Connection, name: object) -> None:
+    def _control(self, connection: Connection, request: dict[str, Any]) -> None:
         now_ns = self._clock_ns()
+        name = request["request"]
         if name == "list":
             self._answer(connection, *list_answer(self.registry.running.values(), now_ns))
         elif name == "status":
@@ -260,8 +266,13 @@ class Server:
         elif name == "stop":
             self._answer(connection, {"type": "stopping", "pid": os.getpid()})
             self.stop_requested.set()
+        elif name == "cancel":
+            try:
+                connection.transport.write(encode_record(self.cancels.ask(connection, request)))
+            except FrameError as error:
+                self._answer(connection, {"type": "error", "message": str(error)})
         else:
-            message = f"no request {name!r:.40}; use one of list, status, stop"
+            message = f"no request {name!r:.40}; use one of cancel, list, status, stop"
             self._answer(connection, {"type": "error", "message": message})
 
     @staticmethod

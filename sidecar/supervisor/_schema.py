@@ -19,6 +19,14 @@ OPTIONS: tuple[tuple[str, str, str | None, str, str, object], ...] = (
         5_000_000_000,
     ),
     (
+        "silence_timeout",
+        "silence_timeout_ns",
+        "--silence-timeout",
+        "SIDECAR_SILENCE_TIMEOUT",
+        "timeout",
+        None,
+    ),
+    (
         "heartbeat_interval",
         "heartbeat_interval_ns",
         "--heartbeat-interval",

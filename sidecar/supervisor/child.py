@@ -74,25 +74,39 @@ class Child:
         not_these = {self.pid, 0 if self.canary is None else self.canary.pid}
         return [pid for pid in tree.descendants(posix.getpid(), self._proc) if pid not in not_these]
 
-    def terminate(self, *, but_group: bool) -> None:
+    def terminate(self, *, but_group: bool) -> int:
         """TERM to the whole tree; CONT behind it, since a stopped process would not see it.
 
-        `but_group`: our own process group has had its TERM.
+        `but_group`: our own process group has had its TERM. Returns how many processes have got it.
         """
         from sidecar.supervisor import tree
 
         everyone = self._everyone()
-        tree.signal_all(tree.outside_group(everyone) if but_group else everyone, SIGTERM)
+        outside = tree.outside_group(everyone) if but_group else everyone
+        reached = tree.signal_all(outside, SIGTERM) + len(everyone) - len(outside)
         tree.signal_all(everyone, SIGCONT)
+        return reached
 
-    def kill(self) -> None:
-        """KILL to whatever is left, again until nobody new was born meanwhile (at most ten rounds)."""
+    def kill(self) -> int:
+        """KILL to whatever is left, again until nobody new was born meanwhile (at most ten rounds).
+
+        Returns to how many processes it went.
+        """
         from sidecar.supervisor import tree
 
+        killed: set[int] = set()
         for _ in range(10):
-            everyone = self._everyone()
-            if not tree.signal_all(everyone, SIGKILL) or set(self._everyone()) <= set(everyone):
-                return
+            new = [pid for pid in self._everyone() if pid not in killed]
+            if not tree.signal_all(new, SIGKILL):
+                break
+            killed.update(new)
+        return len(killed)
+
+    def survivors(self) -> list[str]:
+        """What of the tree is still there, in words."""
+        from sidecar.supervisor import tree
+
+        return [tree.in_words(pid, self._proc) for pid in self._everyone()]
 
     def _everyone(self) -> list[int]:
         direct = [self.pid] if self.status is None else []

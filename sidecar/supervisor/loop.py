@@ -10,50 +10,32 @@ import select
 import time
 
 from sidecar.core.heartbeat import BEAT, NOTE, HeartbeatClock
-from sidecar.core.lifecycle import RUNNING, STOPPING, Lifecycle
-from sidecar.supervisor.signals import (
-    SI_KERNEL,
-    SIGCHLD,
-    SIGCONT,
-    SIGHUP,
-    SIGINT,
-    SIGQUIT,
-    SIGSTOP,
-    SIGTERM,
-    SIGTSTP,
-    SIGTTIN,
-    SIGTTOU,
-    SIGWINCH,
-    Received,
-    SignalSource,
-)
+from sidecar.core.lifecycle import RUNNING, SILENCE, STOPPING, TIMEOUT, Lifecycle
+from sidecar.supervisor.reactions import Reactions
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sidecar.core.output import OutputStats
-    from sidecar.supervisor.canary import Canary
     from sidecar.supervisor.child import Child
     from sidecar.supervisor.delivery import Delivery
     from sidecar.supervisor.keys import Keys
     from sidecar.supervisor.options import RunOptions
     from sidecar.supervisor.relay import Channel
     from sidecar.supervisor.reports import Reports
+    from sidecar.supervisor.signals import SignalSource
+    from sidecar.supervisor.stopping import Stop
     from sidecar.supervisor.terminal import Terminal
 
 _NS_PER_MS = 1_000_000
 _MAX_POLL_MS = 1 << 30
 """poll(2) takes an int: a timeout of a month would overflow it. To wake in vain every twelve days costs nothing."""
-_AFTER_KILL_NS = 2_000_000_000
-"""A process that does not die of KILL (uninterruptible sleep) is given up after this long."""
 _UNTAKEN_NS = 500_000_000
 """A stop waits no longer for a reader than this since it last took something: without us it would not wait at all."""
 _CANARY_AFTER_NS = 1_000_000_000
 """A command of less is not worth a process that listens to its group."""
 _ENDED = select.POLLERR | select.POLLHUP | select.POLLNVAL
-_JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
-_USUAL_ENDS = (SIGHUP, SIGINT, SIGQUIT)
 
 
 class Loop:
@@ -64,7 +46,7 @@ class Loop:
         options: "RunOptions",
         child: "Child",
         channels: "list[Channel]",
-        signals: SignalSource,
+        signals: "SignalSource",
         stats: "OutputStats",
         reports: "Reports",
         delivery: "Delivery",
@@ -86,17 +68,17 @@ class Loop:
         self.lifecycle.spawned()
         self.heartbeat = HeartbeatClock(options.heartbeat_interval_ns, stats.started_ns)
         self._timeout_at_ns = None if options.timeout_ns is None else stats.started_ns + options.timeout_ns
-        self._kill_at_ns: int | None = None
-        self._give_up_at_ns: int | None = None
+        self._silence_timeout_ns = options.silence_timeout_ns
+        self.stopped: Stop | None = None
+        """The stop that was decided, if one was."""
+        self.reactions = Reactions(self, child, terminal, ignores_term=signals.ignored_sigterm)
         self._drain_until_ns: int | None = None
         self._drained = False
         self._hurried = False
         self._leave_at_ns: int | None = None
         self._taken_bytes = -1
-        self._canary: Canary | None = None
         # With a terminal the command has a session, and so a group, of its own.
         self._canary_at_ns = stats.started_ns + _CANARY_AFTER_NS if terminal is None and signals.tells_sender else None
-        self._job_stop_seen = False
         self._poll = select.poll()
         self._polled: dict[int, int] = {}
 
@@ -105,7 +87,7 @@ class Loop:
             ready = self._wait()
             if ready.get(self._signals.descriptor):
                 for received in self._signals.read():
-                    self._signal(received)
+                    self.reactions.signal(received)
             now_ns = self._clock_ns()
             self._move_bytes(ready, now_ns)
             self._serve_link(ready, now_ns)
@@ -123,8 +105,8 @@ class Loop:
             for at_ns in (
                 self.heartbeat.deadline_ns,
                 self._timeout_at_ns,
-                self._kill_at_ns,
-                self._give_up_at_ns,
+                self._silence_at_ns,
+                None if self.stopped is None else self.stopped.deadline_ns,
                 None if self._drained else self._drain_until_ns,
                 self._leave_at_ns,
                 self._canary_at_ns,
@@ -138,6 +120,13 @@ class Loop:
         elif deadlines:
             timeout_ms = min(max(0, -((self._clock_ns() - min(deadlines)) // _NS_PER_MS)), _MAX_POLL_MS)
         return dict(self._poll.poll(timeout_ms))
+
+    @property
+    def _silence_at_ns(self) -> int | None:
+        """When the silence so far will be too long. Moves with each output."""
+        if self._silence_timeout_ns is None:
+            return None
+        return self.heartbeat.silent_since_ns + self._silence_timeout_ns
 
     def _register(self) -> None:
         wanted = {self._signals.descriptor: select.POLLIN}
@@ -163,72 +152,69 @@ class Loop:
             self._poll.register(descriptor, mask)
         self._polled = wanted
 
-    # Signals
+    # What was decided
 
-    def _signal(self, received: Received) -> None:
-        number = received.number
-        if number == SIGCHLD:
-            self._reap()
-            return
-        for_group = self._terminal is None and self._came_to_the_group(received)
-        if number == SIGWINCH and self._terminal is not None:
-            self._terminal.copy_size()
-        elif number == SIGTERM and not self._signals.ignored_sigterm:
-            self._terminate(for_group=for_group)
-        elif number in _JOB_STOPS and self._terminal is None:
-            # The command has it already if it came from the terminal; when it stops, we follow.
-            self._job_stop_seen = True
-            if not for_group:
-                self._child.send(number)
-            self._follow_job_stop()
-        elif self._child.status is not None and number in _USUAL_ENDS:
-            self._hurried = True  # it would have ended the command, which is over: only its bytes are waited for
-        elif not for_group:
-            self._child.send(number)
-        if number == SIGCONT and self._terminal is not None:
-            self._terminal.take_keys()
-            self._terminal.copy_size()
+    def reap(self) -> bool:
+        """True = the command has just ended."""
+        if not self._child.reap():
+            return False
+        self.heartbeat.stop()
+        self._silence_timeout_ns = None
+        self._drain_until_ns = self._clock_ns() + self._options.drain_grace_ns
+        if self._terminal is not None:
+            self._terminal.command_exited()
+        for channel in self._channels:
+            channel.exit_seen()
+        return True
 
-    def _came_to_the_group(self, received: Received) -> bool:
-        """The command, which is of our group, got it too."""
-        seen = self._canary is not None and self._canary.saw(received.number)
-        return seen or received.code == SI_KERNEL
+    def hurry(self) -> None:
+        """We are asked to end, and the command has ended: its bytes are waited for only while they are taken."""
+        self._hurried = True
 
-    def _terminate(self, *, for_group: bool) -> None:
-        """SIGTERM came: the whole tree gets it once. One that comes in the grace is the command's business only."""
-        if self.lifecycle.state == RUNNING:
-            self.stop("cancelled", but_group=for_group)
-        elif not for_group:
-            self._child.send(SIGTERM)
+    def ended_by_itself(self, signal_number: int = 0, *, or_by_any: bool = False) -> bool:
+        """Before a stop: whether it would come too late. The exit may be known to the kernel, and not yet to us.
 
-    def _reap(self) -> None:
-        if self._child.reap():
-            self.heartbeat.stop()
-            self._drain_until_ns = self._clock_ns() + self._options.drain_grace_ns
-            if self._terminal is not None:
-                self._terminal.command_exited()
-            for channel in self._channels:
-                channel.exit_seen()
-        else:
-            self._follow_job_stop()
+        Where the request was a signal that the command has had too, an end just now is its answer: by that very
+        signal, or (`or_by_any`) however it chose.
+        """
+        if self.stopped is not None:
+            return False
+        if self._child.status is None:
+            self.reap()
+            status = self._child.status
+            if status is None or or_by_any:
+                return False
+            if signal_number and posix.WIFSIGNALED(status) and posix.WTERMSIG(status) == signal_number:
+                return False
+        self.hurry()
+        return True
 
-    def _follow_job_stop(self) -> None:
-        """Where a job-control stop came to us and stopped the command, the agent's shell must see us stopped."""
-        stopped_by = self._child.stopped_by
-        if stopped_by is None or not self._job_stop_seen or stopped_by not in _JOB_STOPS:
-            return
-        self._child.stopped_by = None
-        self._job_stop_seen = False
-        posix.kill(posix.getpid(), SIGSTOP)
+    def stop(self, reason: str, asked_by: str, evidence: str | None = None, *, but_group: bool = False) -> bool:
+        """TERM to the whole tree now, KILL to what is left after the grace; asked for again, KILL now.
 
-    def stop(self, reason: str, *, but_group: bool = False) -> None:
-        """TERM to the whole tree now, KILL to what is left after the grace. `but_group`: our group has had its TERM."""
-        if self.lifecycle.state == RUNNING:
-            self.lifecycle.stop(reason)
-            self.heartbeat.stop()
-            self._timeout_at_ns = None
-            self._child.terminate(but_group=but_group)
-            self._kill_at_ns = self._clock_ns() + self._options.kill_after_ns
+        `reason` is one of lifecycle.STOP_REASONS, `asked_by` one of lifecycle.ASKERS, `evidence` in words why. With
+        `but_group` our own group has had its TERM. False: it was stopping, and this changed nothing.
+        """
+        now_ns = self._clock_ns()
+        if self.stopped is not None:
+            return self.stopped.again(now_ns)
+        if self.lifecycle.state != RUNNING:
+            return False
+        from sidecar.supervisor.stopping import Stop
+
+        self.lifecycle.stop(reason)
+        self.heartbeat.stop()
+        self._timeout_at_ns = self._silence_timeout_ns = None
+        self.stopped = Stop(
+            self._child,
+            asked_by,
+            evidence,
+            started_ns=self._stats.started_ns,
+            now_ns=now_ns,
+            kill_after_ns=self._options.kill_after_ns,
+            but_group=but_group,
+        )
+        return True
 
     # Bytes
 
@@ -249,7 +235,9 @@ class Loop:
         if link is None:
             return
         if link.descriptor is not None and ready.get(link.descriptor):
-            link.service(now_ns)
+            said = link.service(now_ns)
+            if said:
+                self.reactions.requests(said, self._reports.command_id)
         elif link.retry_ns is not None and now_ns >= link.retry_ns:
             link.connect(now_ns)
 
@@ -262,34 +250,34 @@ class Loop:
         # Before the beat: one that is due in the same turn would say "still running" of what is being stopped.
         if self._timeout_at_ns is not None and now_ns >= self._timeout_at_ns:
             self._timeout_at_ns = None
-            if self._child.status is None:
-                self.stop("timeout")
-            else:
-                self._hurried = True
+            if not self.ended_by_itself():
+                self.stop("timeout", TIMEOUT)
+        if self._silence_at_ns is not None and now_ns >= self._silence_at_ns:
+            self._silence_timeout_ns = None
+            if not self.ended_by_itself():
+                self.stop("silence_timeout", SILENCE)
         due = self.heartbeat.tick(now_ns)
         if due == BEAT:
             self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns))
         elif due == NOTE and self._stats.last_output_ns is not None:
             self._delivery.send(self._reports.activity(self._stats, now_ns))
-        if self._kill_at_ns is not None and now_ns >= self._kill_at_ns:
-            self._kill_at_ns = None
-            self._child.kill()
-            self._give_up_at_ns = now_ns + _AFTER_KILL_NS
+        if self.stopped is not None:
+            self.stopped.tick(now_ns)
         if self._canary_at_ns is not None and now_ns >= self._canary_at_ns:
             self._canary_at_ns = None
             if self._child.status is None:
                 try:
                     # With it, what a beat or a stop may need in some hours, when an upgrade may have removed it.
                     from sidecar.core import curation  # noqa: F401
-                    from sidecar.supervisor import tree  # noqa: F401
+                    from sidecar.supervisor import requests, stopping, tree  # noqa: F401
                     from sidecar.supervisor.canary import Canary
                 except ImportError:
                     return  # an upgrade removed us while the command runs: it goes on without
-                self._canary = self._child.canary = Canary()
+                self.reactions.canary = self._child.canary = Canary()
 
     def _done(self, now_ns: int) -> bool:
         """Nothing is owed any more: the child was reaped, its output is through, a stop has run its course."""
-        given_up = self._give_up_at_ns is not None and now_ns >= self._give_up_at_ns
+        given_up = self.stopped is not None and self.stopped.given_up(now_ns)
         if self._drain_until_ns is None:
             return given_up
         stopping = self.lifecycle.state == STOPPING

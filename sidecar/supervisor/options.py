@@ -29,6 +29,7 @@ class RunOptions:
 
     argv                   the command; for `-c STRING` it is [shell, "-c", STRING, ...]
     timeout_ns             None = no timeout
+    silence_timeout_ns     None = silence never stops it
     heartbeat_interval_ns  0 = no heartbeats
     pty                    None = as the agent's stdout is
     socket, log            absolute paths; None = the usual socket, no log
@@ -46,6 +47,7 @@ class RunOptions:
         "log",
         "pty",
         "session_id",
+        "silence_timeout_ns",
         "socket",
         "timeout_ns",
         "tool_call_id",
@@ -61,6 +63,7 @@ class RunOptions:
     log: str | None
     pty: bool | None
     session_id: str | None
+    silence_timeout_ns: int | None
     socket: str | None
     timeout_ns: int | None
     tool_call_id: str | None

@@ -49,6 +49,7 @@ class Reports:
             "toolCallId": options.tool_call_id,
             "sessionId": options.session_id,
             "timeoutMs": self._timeout_ms,
+            "silenceTimeoutMs": None if options.silence_timeout_ns is None else options.silence_timeout_ns // _MS,
             "heartbeatIntervalMs": options.heartbeat_interval_ns // _MS,
             "io": "pty" if pty else "pipe",
             "startUnixMs": unix_ms,
@@ -90,7 +91,7 @@ class Reports:
     def settled(
         self, reason: str, stats: "OutputStats", heartbeat_count: int, now_ns: int, extra: "Frame"
     ) -> "Frame":
-        """The last frame. `extra` is what the end adds: exitCode, signal, descendantsLeft, resource usage."""
+        """The last frame. `extra` is what the end adds: exitCode, signal, descendantsLeft, stop, resource usage."""
         fields: Frame = {
             "reason": reason,
             "elapsedMs": self._elapsed_ms(now_ns),

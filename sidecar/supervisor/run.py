@@ -106,6 +106,8 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     loop.lifecycle.exited(by_signal=child.status is None or posix.WIFSIGNALED(child.status))
     reason = loop.lifecycle.reason or "exited"
     extra = {**child.end_facts(), "descendantsLeft": len(left)}
+    if loop.stopped is not None:
+        extra["stop"] = loop.stopped.receipt()
     delivery.send(reports.settled(reason, stats, loop.heartbeat.count, ended_ns, extra))
     delivery.close()
     held = [channel.source for channel in channels if channel.open]
@@ -113,7 +115,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         from sidecar.supervisor.drainer import leave_drainer
 
         leave_drainer(held)
-    if reason == "timeout":
+    if reason in ("timeout", "silence_timeout"):
         leave(TIMEOUT_EXIT_CODE, None)
     if child.status is None:
         leave(128 + 9, None)

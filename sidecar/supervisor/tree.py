@@ -58,6 +58,17 @@ def _stat(pid: int, proc: str) -> tuple[str, int]:
         return "X", 0
 
 
+def in_words(pid: int, proc: str = "/proc") -> str:
+    """`4711 dd (D, uninterruptible)`."""
+    try:
+        with open(f"{proc}/{pid}/comm", "rb") as file:
+            name = file.read().decode("utf-8", "replace").strip()
+    except OSError:
+        name = "?"
+    state = _stat(pid, proc)[0]
+    return f"{pid} {name} ({state}{', uninterruptible' if state == 'D' else ''})"
+
+
 def signal_all(pids: list[int], number: int) -> int:
     """Send to each; returns to how many it could be sent."""
     sent = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sidecar.core.receipt import sent_in_words
 from sidecar.core.verdict_names import group_of
 from sidecar.telemetry.conventions import attributes as a
 
@@ -46,6 +47,7 @@ def how(command: Command) -> Attributes:
             a.COMMAND_LINE: frame.get("commandLine"),
             a.IO: frame["io"],
             a.TIMEOUT_MS: frame.get("timeoutMs"),
+            a.SILENCE_TIMEOUT_MS: frame.get("silenceTimeoutMs"),
             a.HEARTBEAT_INTERVAL_MS: frame["heartbeatIntervalMs"],
         }
     )
@@ -88,8 +90,24 @@ def end(command: Command) -> Attributes:
             a.MAX_RSS_BYTES: frame.get("maxRssBytes"),
             a.CPU_USER_MS: frame.get("cpuUserMs"),
             a.CPU_SYSTEM_MS: frame.get("cpuSystemMs"),
+            a.SUSPENDED_MS: frame.get("suspendedMs"),
+            **_stop(frame.get("stop")),
         }
     )
+
+
+def _stop(receipt: dict[str, Any] | None) -> dict[str, Any]:
+    """The receipt of a stop (core/receipt.py); nothing for a command that was not stopped."""
+    if receipt is None:
+        return {}
+    return {
+        a.STOP_ASKED_BY: receipt["askedBy"],
+        a.STOP_EVIDENCE: receipt.get("evidence"),
+        a.STOP_ELAPSED_MS: receipt["atMs"],
+        a.STOP_SENT: list(sent_in_words(receipt)),
+        a.STOP_SURVIVOR_COUNT: receipt["survivorCount"],
+        a.STOP_SURVIVORS: receipt.get("survivors"),
+    }
 
 
 def error_type(settled: dict[str, Any]) -> str | None:

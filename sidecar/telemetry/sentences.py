@@ -22,9 +22,10 @@ def sentence(event_name: str, command: Command, attributes: Attributes) -> str:
         return f"{program} was lost after {elapsed}: its supervisor is gone"
     if event_name == s.SETTLED:
         failure = attributes.get(a.ERROR_TYPE)
-        return f"{program} ended after {elapsed}: {attributes[a.SETTLE_REASON]}" + (
-            f" ({failure})" if failure is not None and failure != attributes[a.SETTLE_REASON] else ""
-        )
+        if failure == attributes[a.SETTLE_REASON]:
+            failure = attributes.get(a.STOP_EVIDENCE)
+        why = "" if failure is None else f" ({failure})"
+        return f"{program} ended after {elapsed}: {attributes[a.SETTLE_REASON]}{why}"
     if event_name == s.VERDICT_EVENT:
         return f"{program} is now {command.verdict} after {elapsed}"
     age = attributes.get(a.LAST_OUTPUT_AGE_MS)

@@ -13,6 +13,7 @@ import pytest
 
 from sidecar.cli.main import root
 from sidecar.core import frame, lifecycle
+from sidecar.core.receipt import is_receipt
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -79,6 +80,13 @@ class TestWire:
         shown = re.search(r"\{.*?\}", section(read("docs/wire.md"), "The progress payload"), re.DOTALL)
         assert shown is not None
         assert frame.is_shell_progress(json.loads(shown[0]))
+
+    def test_the_receipt_of_the_page_is_one(self) -> None:
+        shown = re.search(r"\{.*\}", section(read("docs/wire.md"), "The receipt of a stop"), re.DOTALL)
+        assert shown is not None
+        assert is_receipt(json.loads(shown[0]))
+        for asker in lifecycle.ASKERS:
+            assert f"`{asker}`" in section(read("docs/wire.md"), "The receipt of a stop")
 
     def test_the_limits_on_the_page(self) -> None:
         page = read("docs/wire.md")

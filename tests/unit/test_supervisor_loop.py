@@ -201,10 +201,10 @@ def test_a_command_that_ignores_term_is_killed_and_nobody_hears_a_beat_of_it() -
     killed = threading.Event()
     kill = scene.child.kill
 
-    def kill_and_exit() -> None:
-        kill()
+    def kill_and_exit() -> int:
         killed.set()
         scene.exit()
+        return kill()
 
     scene.child.kill = kill_and_exit  # type: ignore[method-assign]
     scene.loop.run()
@@ -220,9 +220,9 @@ def test_silence_beats_until_the_timeout_and_not_beyond() -> None:
     scene = Scene(interval_ns=20 * MS, timeout_ns=150 * MS)
     terminate = scene.child.terminate
 
-    def terminate_and_exit(*, but_group: bool = False) -> None:
-        terminate(but_group=but_group)
+    def terminate_and_exit(*, but_group: bool = False) -> int:
         scene.exit()
+        return terminate(but_group=but_group)
 
     scene.child.terminate = terminate_and_exit  # type: ignore[method-assign]
     scene.loop.run()

@@ -45,11 +45,16 @@ class FakeChild:
     def send(self, number: int) -> None:
         self.told.append(number)
 
-    def terminate(self, *, but_group: bool = False) -> None:
+    def terminate(self, *, but_group: bool = False) -> int:
         self.told.append("terminate")
+        return 1
 
-    def kill(self) -> None:
+    def kill(self) -> int:
         self.told.append("kill")
+        return 1
+
+    def survivors(self) -> list[str]:
+        return []
 
     def others(self) -> list[int]:
         return self.left
@@ -95,6 +100,7 @@ def options(interval_ns: int, timeout_ns: int | None, tool_call_id: str | None) 
             "log": None,
             "pty": None,
             "session_id": "session-1",
+            "silence_timeout_ns": None,
             "socket": None,
             "timeout_ns": timeout_ns,
             "tool_call_id": tool_call_id,
@@ -149,12 +155,12 @@ class Played:
             if live and self.timeout_ns is not None and now_ns >= self.started_ns + self.timeout_ns:
                 self._note_end("timeout")
         elif what == "term":
-            if self.first_stop is None:
+            if self.child.status is None:
                 self._note_end("cancelled")
-            self.loop._signal(Received(SIGTERM, 0, 1))
+            self.loop.reactions.signal(Received(SIGTERM, 0, 1))
         elif what == "exit":
             self.child.ended = True
-            self.loop._signal(Received(SIGCHLD, 0, 4711))
+            self.loop.reactions.signal(Received(SIGCHLD, 0, 4711))
             self._note_end(None)
 
     def _note_end(self, reason: str | None) -> None:
@@ -205,9 +211,8 @@ def play(life: tuple[Played, list[tuple[str, int]]]) -> Played:
     settled_at = len(played.delivery.sent)
     # Whatever still comes after the end is not told to anybody.
     for what in ("output", "time", "turn", "term", "turn", "exit", "turn"):
-        played.loop._kill_at_ns = None
         if what == "term":
-            played.loop.stop("cancelled")
+            played.loop.stop("cancelled", "cancel")
         else:
             played.step(what, 300)
     assert len(played.delivery.sent) == settled_at

@@ -46,6 +46,14 @@ OUTPUT_BYTES: Final = "sidecar.output.bytes"
 OUTPUT_LINES: Final = "sidecar.output.lines"
 SETTLE_REASON: Final = "sidecar.settle.reason"
 SIGNAL: Final = "sidecar.settle.signal"
+SILENCE_TIMEOUT_MS: Final = "sidecar.silence.timeout_ms"
+STOP_ASKED_BY: Final = "sidecar.stop.asked_by"
+STOP_EVIDENCE: Final = "sidecar.stop.evidence"
+STOP_ELAPSED_MS: Final = "sidecar.stop.elapsed_ms"
+STOP_SENT: Final = "sidecar.stop.sent"
+STOP_SURVIVOR_COUNT: Final = "sidecar.stop.survivor_count"
+STOP_SURVIVORS: Final = "sidecar.stop.survivors"
+SUSPENDED_MS: Final = "sidecar.suspended_ms"
 VERDICT: Final = "sidecar.verdict"
 VERDICT_PREVIOUS: Final = "sidecar.verdict.previous"
 VERDICT_GROUP: Final = "sidecar.verdict.group"
@@ -118,6 +126,27 @@ ATTRIBUTES: Final = {
             STABLE,
         ),
         Attribute(SIGNAL, "string", "", "SIGKILL", "The signal it died by"),
+        Attribute(
+            STOP_ASKED_BY,
+            "string",
+            "",
+            "cancel",
+            "Who asked for the stop: `timeout`, `silence_timeout`, `signal`, `cancel` or `verdict`; with the other "
+            "`sidecar.stop.*` only on a command that was stopped",
+        ),
+        Attribute(STOP_EVIDENCE, "string", "", "SIGTERM from pid 4711 (node)", "The facts behind it"),
+        Attribute(STOP_ELAPSED_MS, "int", "ms", "120000", "When it was asked for, since the command's start"),
+        Attribute(
+            STOP_SENT,
+            "string[]",
+            "",
+            '["SIGTERM to 3 processes after 120000 ms"]',
+            "What was sent, to how many processes and when, in order",
+        ),
+        Attribute(STOP_SURVIVOR_COUNT, "int", "", "0", "Processes that did not die of SIGKILL"),
+        Attribute(STOP_SURVIVORS, "string[]", "", '["4711 dd (D, uninterruptible)"]', "The first of them"),
+        Attribute(SILENCE_TIMEOUT_MS, "int", "ms", "600000", "Silence that stops the command; absent without a limit"),
+        Attribute(SUSPENDED_MS, "int", "ms", "28800000", "How long the machine slept while the command ran"),
         Attribute(VERDICT, "string", "", "network_wait", "Why it is silent, as far as the kernel can tell"),
         Attribute(VERDICT_PREVIOUS, "string", "", "computing", "The verdict before this one"),
         Attribute(

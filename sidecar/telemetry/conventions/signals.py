@@ -35,8 +35,16 @@ from sidecar.telemetry.conventions.attributes import (
     SESSION_ID,
     SETTLE_REASON,
     SIGNAL,
+    SILENCE_TIMEOUT_MS,
     SPAN_ROLE,
     STABLE,
+    STOP_ASKED_BY,
+    STOP_ELAPSED_MS,
+    STOP_EVIDENCE,
+    STOP_SENT,
+    STOP_SURVIVOR_COUNT,
+    STOP_SURVIVORS,
+    SUSPENDED_MS,
     TIMEOUT_MS,
     VERDICT,
     VERDICT_GROUP,
@@ -89,7 +97,15 @@ _END = (
     MAX_RSS_BYTES,
     CPU_USER_MS,
     CPU_SYSTEM_MS,
+    SUSPENDED_MS,
+    STOP_ASKED_BY,
+    STOP_EVIDENCE,
+    STOP_ELAPSED_MS,
+    STOP_SENT,
+    STOP_SURVIVOR_COUNT,
+    STOP_SURVIVORS,
 )
+_HOW = (COMMAND_LINE, IO, TIMEOUT_MS, SILENCE_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS)
 
 ROLE_COMMAND, ROLE_STARTED, ROLE_HEARTBEAT = "command", "started", "heartbeat"
 STARTED: Final = "sidecar.started"
@@ -105,13 +121,13 @@ SPANS: Final = {
             ROLE_COMMAND,
             "The command, named as its program; kind CLIENT; exported once, when it has ended. Its id is "
             "what the command finds in TRACEPARENT. Status Error when `error.type` is set.",
-            (SPAN_ROLE, *_WHO, COMMAND_LINE, IO, TIMEOUT_MS, HEARTBEAT_INTERVAL_MS, EVENTS_DROPPED, *_END),
+            (SPAN_ROLE, *_WHO, *_HOW, EVENTS_DROPPED, *_END),
             STABLE,
         ),
         Signal(
             ROLE_STARTED,
             "`sidecar.started`: zero length, child of the command, exported when the command starts.",
-            (SPAN_ROLE, *_WHO, COMMAND_LINE, IO, TIMEOUT_MS, HEARTBEAT_INTERVAL_MS),
+            (SPAN_ROLE, *_WHO, *_HOW),
             STABLE,
         ),
         Signal(
@@ -144,7 +160,7 @@ SPAN_EVENTS: Final = {
 LOG_EVENTS: Final = {
     event.name: event
     for event in (
-        Signal(STARTED, "The command was started.", (*_WHO, COMMAND_LINE, IO, TIMEOUT_MS, HEARTBEAT_INTERVAL_MS)),
+        Signal(STARTED, "The command was started.", (*_WHO, *_HOW)),
         Signal(HEARTBEAT, "A full interval without output has passed.", (*_WHO, HEARTBEAT_COUNT, SEQ, *_MOMENT)),
         Signal(VERDICT_EVENT, "The verdict changed.", (*_WHO, VERDICT_PREVIOUS, SEQ, *_MOMENT)),
         Signal(SETTLED, "The command has ended.", (*_WHO, ELAPSED_MS, TIMEOUT_MS, *_END)),

@@ -1,0 +1,119 @@
+"""`sidecar cancel`: from whoever asks, to the supervisor of the command, and the settle frame back.
+
+The supervisor is asked over the connection that it holds already; it stops the command, as for SIGTERM. Whoever asked
+is told at once that it was asked, and the end when it comes, for which they may wait as long as they like.
+"""
+
+import logging
+import os
+import socket
+import struct
+import sys
+from signal import SIGCONT
+from typing import TYPE_CHECKING, Any, Final
+
+from sidecar.core.command import Command
+from sidecar.core.errors import FrameError
+from sidecar.core.lifecycle import CANCEL
+from sidecar.core.receipt import MAX_EVIDENCE_CHARS
+from sidecar.daemon.fanout import encode_record
+
+if TYPE_CHECKING:
+    from sidecar.daemon.connection import Connection
+    from sidecar.daemon.registry import Registry
+
+log = logging.getLogger(__name__)
+
+Record = dict[str, Any]
+MIN_PREFIX_CHARS: Final = 4
+_NAMED: Final = 5
+_UCRED: Final = struct.Struct("3i")
+
+
+class Cancels:
+    """Who waits for the end of which command. `owners` maps a command id to its supervisor's connection."""
+
+    def __init__(self, registry: "Registry", owners: "dict[str, Connection]") -> None:
+        self._registry = registry
+        self._owners = owners
+        self._waiting: dict[str, list[Connection]] = {}
+
+    def ask(self, connection: "Connection", request: Record) -> Record:
+        """Pass a request on. Returns the answer; the end follows on the same connection (`settled`).
+
+        Raises FrameError, whose text is for whoever asked: no such command, or more than one.
+        """
+        command = self._find(request.get("commandId"))
+        evidence = request.get("evidence", "")
+        if not isinstance(evidence, str):
+            raise FrameError("evidence must be a string")
+        supervisor = self._owners.get(command.id)
+        if supervisor is None or supervisor.closing:
+            raise FrameError(f"the supervisor of {command.id} is not connected just now; try again in a second")
+        record = {"request": "cancel", "commandId": command.id, "askedBy": CANCEL}
+        if evidence:
+            record["evidence"] = evidence[:MAX_EVIDENCE_CHARS]
+        supervisor.transport.write(encode_record(record))
+        self._waiting.setdefault(command.id, []).append(connection)
+        answer = {
+            "type": "cancelling",
+            "commandId": command.id,
+            **{key: command.identity[key] for key in ("program", "pid", "supervisorPid")},
+        }
+        if _continue(supervisor, command.identity["supervisorPid"]):
+            answer["continued"] = True
+        return answer
+
+    def settled(self, command: Command, record: Record) -> None:
+        """A command has ended: `record` goes to whoever waits for that."""
+        for connection in self._waiting.pop(command.id, ()):
+            connection.transport.write(encode_record(record))
+            connection.close()
+
+    def forget(self, connection: "Connection") -> None:
+        """Whoever asked has gone, and waits no more."""
+        for command_id, waiting in tuple(self._waiting.items()):
+            if connection in waiting:
+                waiting.remove(connection)
+                if not waiting:
+                    del self._waiting[command_id]
+
+    def _find(self, prefix: object) -> Command:
+        if not isinstance(prefix, str) or len(prefix) < MIN_PREFIX_CHARS:
+            raise FrameError(f"commandId must be a string of at least {MIN_PREFIX_CHARS} characters")
+        prefix = prefix.lower()
+        found = [command for command_id, command in self._registry.running.items() if command_id.startswith(prefix)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            named = ", ".join(f"{command.id} ({command.identity['program']})" for command in found[:_NAMED])
+            more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+            raise FrameError(f"{prefix} is the beginning of {len(found)} commands: {named}{more}; give more of the id")
+        if self._registry.has_ended(prefix):
+            raise FrameError(f"the command {prefix} has ended already")
+        raise FrameError(f"no command {prefix:.64} is running; `sidecar ps` shows those that are")
+
+
+def _continue(supervisor: "Connection", claimed_pid: int) -> bool:
+    """Let a stopped supervisor (a job that was suspended) go on, since it could not hear us. True = it was stopped.
+
+    The pid is the kernel's word for who connected, so nobody else is hit; it must also be what the supervisor says
+    (in another pid namespace it is not).
+    """
+    if sys.platform != "linux":
+        return False
+    peer: socket.socket = supervisor.transport.get_extra_info("socket")
+    try:
+        pid, _uid, _gid = _UCRED.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+        if pid != claimed_pid or not _is_stopped(pid):
+            return False
+        os.kill(pid, SIGCONT)
+    except OSError as error:
+        log.warning("the stopped supervisor %d cannot be continued: %s", claimed_pid, error)
+        return False
+    return True
+
+
+def _is_stopped(pid: int) -> bool:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] == b"T"

@@ -1,0 +1,173 @@
+"""`sidecar cancel` against running commands; silence timeouts; the receipt of each kind of stop."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from supervised import WAIT_S, Installation, alive, on_linux, state_of, until
+
+from sidecar.core.receipt import is_receipt
+from sidecar.daemon import client
+
+pytestmark = on_linux
+Record = dict[str, Any]
+
+
+class Watched:
+    """Records of the daemon, by the pid of the supervisor."""
+
+    def __init__(self, sidecar: Installation) -> None:
+        self._sidecar = sidecar
+        self.records = client.subscribe(sidecar.socket)
+
+    def id_of(self, supervisor: int) -> str:
+        while True:
+            record = self.records.next_within(WAIT_S)
+            assert record is not None
+            if record.get("supervisorPid") == supervisor:
+                return str(record["commandId"])
+
+    def end_of(self, command_id: str) -> Record:
+        while True:
+            record = self.records.next_within(WAIT_S)
+            assert record is not None
+            if record.get("type") == "command_settled" and record["commandId"] == command_id:
+                return record
+
+
+@contextlib.contextmanager
+def watched(sidecar: Installation) -> Iterator[Watched]:
+    watch = Watched(sidecar)
+    with watch.records:
+        yield watch
+
+
+def cancel(sidecar: Installation, *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sidecar.script, "cancel", *words], env=sidecar.environ, capture_output=True, text=True, timeout=WAIT_S
+    )
+
+
+STUBBORN = "trap '' TERM; echo ready; while :; do sleep .05; done"
+
+
+def ready(child: "subprocess.Popen[bytes]") -> None:
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+
+
+def test_cancel_stops_the_tree_and_says_what_came_of_it(sidecar: Installation) -> None:
+    with watched(sidecar) as watch, sidecar.started("sh", "-c", "sleep 60 & echo ready; wait") as child:
+        ready(child)
+        command_id = watch.id_of(child.pid)
+        done = cancel(sidecar, command_id, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        record = json.loads(done.stdout)
+        assert (record["reason"], record["signal"]) == ("cancelled", "SIGTERM")
+        receipt = record["stop"]
+        assert is_receipt(receipt)
+        assert receipt["askedBy"] == "cancel"
+        assert receipt["evidence"].startswith("sidecar cancel, pid ")
+        assert [(sent["signal"], sent["processes"]) for sent in receipt["sent"]] == [("SIGTERM", 2)]
+        assert receipt["survivorCount"] == 0
+        assert child.wait(WAIT_S) == -signal.SIGTERM
+        again = cancel(sidecar, command_id)
+        assert (again.returncode, again.stdout) == (125, "")
+        assert again.stderr == f"sidecar: the command {command_id} has ended already\n"
+
+
+def test_a_second_cancel_kills_at_once(sidecar: Installation) -> None:
+    flags = ("--kill-after", "60s")
+    with watched(sidecar) as watch, sidecar.started("sh", "-c", STUBBORN, flags=flags) as child:
+        ready(child)
+        command_id = watch.id_of(child.pid)
+        first = cancel(sidecar, command_id, "--wait", "600ms")
+        assert first.returncode == 124
+        assert "has not settled within 600ms" in first.stderr
+        second = cancel(sidecar, command_id)
+        assert second.returncode == 0
+        assert "SIGKILL to " in second.stdout
+        assert child.wait(WAIT_S) == -signal.SIGKILL
+
+
+def test_a_command_whose_supervisor_is_stopped_is_continued_and_cancelled(sidecar: Installation) -> None:
+    with watched(sidecar) as watch, sidecar.started("sh", "-c", "echo ready; exec sleep 60") as child:
+        ready(child)
+        command_id = watch.id_of(child.pid)
+        os.killpg(child.pid, signal.SIGSTOP)
+        until(lambda: state_of(child.pid) == "T")
+        done = cancel(sidecar, command_id)
+        assert done.returncode == 0
+        assert done.stderr == f"sidecar: its supervisor, pid {child.pid}, was stopped; it was continued\n"
+        assert child.wait(WAIT_S) == -signal.SIGTERM
+
+
+def test_a_wrong_wait_is_one_line(sidecar: Installation) -> None:
+    done = cancel(sidecar, "0189", "--wait", "soon")
+    assert done.returncode == 125
+    assert done.stderr.startswith('sidecar: --wait: "soon" is not allowed; use a duration')
+
+
+@pytest.mark.parametrize("interval", ["0", "10s"])
+def test_silence_for_too_long_stops_it_and_output_does_not(sidecar: Installation, interval: str) -> None:
+    flags = ("--silence-timeout", "600ms", "--heartbeat-interval", interval)
+    script = "for i in 1 2 3 4; do echo $i; sleep .3; done; echo $$; exec sleep 60"
+    with watched(sidecar) as watch, sidecar.started("sh", "-c", script, flags=flags) as child:
+        begin_s = time.monotonic()
+        command_id = watch.id_of(child.pid)
+        assert child.stdout is not None
+        assert child.stdout.read().split()[:4] == [b"1", b"2", b"3", b"4"]
+        assert child.wait(WAIT_S) == 124
+        assert time.monotonic() - begin_s > 1.6
+        record = watch.end_of(command_id)
+        assert record["reason"] == "silence_timeout"
+        assert record["stop"]["askedBy"] == "silence_timeout"
+        assert record["longestSilenceMs"] >= 600
+
+
+def test_who_asked_by_signal_and_what_was_killed(sidecar: Installation) -> None:
+    flags = ("--kill-after", "300ms")
+    with watched(sidecar) as watch, sidecar.started("sh", "-c", STUBBORN, flags=flags) as child:
+        ready(child)
+        command_id = watch.id_of(child.pid)
+        os.kill(child.pid, signal.SIGTERM)
+        assert child.wait(WAIT_S) == -signal.SIGKILL
+        receipt = watch.end_of(command_id)["stop"]
+        assert receipt["askedBy"] == "signal"
+        assert receipt["evidence"].startswith(f"SIGTERM from pid {os.getpid()} (")
+        assert [sent["signal"] for sent in receipt["sent"]] == ["SIGTERM", "SIGKILL"]
+        assert 300 <= receipt["sent"][1]["atMs"] - receipt["sent"][0]["atMs"] < 5000
+
+
+def test_a_second_term_in_the_grace_kills_at_once(sidecar: Installation) -> None:
+    flags = ("--kill-after", "60s")
+    with sidecar.started("sh", "-c", f"setsid sleep 60 & echo $! >&2; {STUBBORN}", flags=flags) as child:
+        assert child.stderr is not None
+        away = int(child.stderr.readline())
+        ready(child)
+        os.kill(child.pid, signal.SIGTERM)
+        until(lambda: not alive(away))
+        time.sleep(0.6)  # what comes sooner is taken for the same request
+        os.kill(child.pid, signal.SIGTERM)
+        assert child.wait(WAIT_S) == -signal.SIGKILL
+
+
+def test_term_once_the_command_has_exited_does_not_make_it_cancelled(sidecar: Installation) -> None:
+    with watched(sidecar) as watch:
+        # A reader that does not read holds up the settle; the command itself is over.
+        with sidecar.started("sh", "-c", "echo $$ >&2; exec head -c 130000 /dev/zero") as child:
+            assert child.stderr is not None
+            command = int(child.stderr.readline())
+            command_id = watch.id_of(child.pid)
+            until(lambda: not os.path.exists(f"/proc/{command}"))
+            os.kill(child.pid, signal.SIGTERM)
+            assert child.wait(WAIT_S) == 0
+        record = watch.end_of(command_id)
+        assert (record["reason"], record["exitCode"]) == ("exited", 0)
+        assert "stop" not in record
