@@ -17,6 +17,7 @@ from opentelemetry.sdk.metrics import (
     MeterProvider,
     TraceBasedExemplarFilter,
 )
+from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from sidecar.telemetry import exporters
@@ -42,6 +43,15 @@ _DELAY_MS = 500
 """How long spans and log events are gathered: a heartbeat should be seen while it is news."""
 
 _EXEMPLAR_FILTERS = {"always_on": AlwaysOnExemplarFilter, "always_off": AlwaysOffExemplarFilter}
+
+
+_EXPORT_BOUNDS_S = (0.01, 0.1, 1.0, 10.0)
+
+
+def _views() -> list[View]:
+    # The SDK measures its exports in seconds, by bounds that were meant for milliseconds: all would be in one bucket.
+    aggregation = ExplicitBucketHistogramAggregation(_EXPORT_BOUNDS_S)
+    return [View(instrument_name="otel.sdk.exporter.operation.duration", aggregation=aggregation)]
 
 
 class Outputs:
@@ -114,7 +124,9 @@ class Outputs:
     def _build(self) -> None:
         chosen = self._settings.environ.get("OTEL_METRICS_EXEMPLAR_FILTER", "").strip().lower()
         exemplars = _EXEMPLAR_FILTERS.get(chosen, TraceBasedExemplarFilter)()
-        meters = MeterProvider(resource=self._resource, exemplar_filter=exemplars, shutdown_on_exit=False)
+        meters = MeterProvider(
+            resource=self._resource, exemplar_filter=exemplars, shutdown_on_exit=False, views=_views()
+        )
         self._try(self._build_prometheus, meters)
         self._try(self._build_otlp_metrics, meters)
         self._try(self._build_metrics, meters)
