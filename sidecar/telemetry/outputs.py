@@ -21,6 +21,7 @@ from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, V
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from sidecar.telemetry import exporters
+from sidecar.telemetry.conventions.metrics import EXPORT_BOUNDS_S
 from sidecar.telemetry.environment import sdk_environ
 from sidecar.telemetry.families import Families
 from sidecar.telemetry.logs import LogEvents
@@ -45,12 +46,9 @@ _DELAY_MS = 500
 _EXEMPLAR_FILTERS = {"always_on": AlwaysOnExemplarFilter, "always_off": AlwaysOffExemplarFilter}
 
 
-_EXPORT_BOUNDS_S = (0.01, 0.1, 1.0, 10.0)
-
-
 def _views() -> list[View]:
     # The SDK measures its exports in seconds, by bounds that were meant for milliseconds: all would be in one bucket.
-    aggregation = ExplicitBucketHistogramAggregation(_EXPORT_BOUNDS_S)
+    aggregation = ExplicitBucketHistogramAggregation(EXPORT_BOUNDS_S)
     return [View(instrument_name="otel.sdk.exporter.operation.duration", aggregation=aggregation)]
 
 

@@ -1,15 +1,18 @@
 """What really arrives over OTLP, by HTTP and by gRPC, while commands run and when they have ended."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
 
 from sidecar.core.command import Command
-from sidecar.telemetry.conventions.attributes import RESOURCE
-from sidecar.telemetry.conventions.metrics import METRICS
+from sidecar.core.receipt import Receipt
+from sidecar.telemetry.conventions.attributes import ATTRIBUTES, RESOURCE, Attribute
+from sidecar.telemetry.conventions.metrics import LABELS, METRICS
 from sidecar.telemetry.conventions.signals import LOG_EVENTS, SPAN_EVENTS, SPANS
 from sidecar.telemetry.pipeline import Telemetry
+from sidecar.telemetry.resource import machine_id
 from sidecar.telemetry.settings import TelemetrySettings
 from sidecar.testing import FakeClock
 from sidecar.testing.otlp import OtlpReceiver
@@ -264,27 +267,94 @@ def test_a_hostile_identity_costs_nobody_else(http_rig: Rig) -> None:
     assert rig.telemetry.status()["problem_count"] >= 3
 
 
-def test_only_registered_names_go_out(rig: Rig) -> None:
-    script = rig.start("make", toolName="Bash", toolCallId="c", sessionId="s", timeoutMs=60_000, commandLine="make")
+def play_everything(rig: Rig) -> None:
+    """What makes every span, event, log event and metric, with every attribute that each can have."""
+    script = rig.start(
+        "pytest",
+        toolName="Bash",
+        toolCallId="call_1",
+        sessionId="s-42",
+        timeoutMs=60_000,
+        silenceTimeoutMs=50_000,
+        commandLine="pytest -x",
+        parentSpanId="cd" * 8,
+    )
+    rig.clock.advance(4)
+    script.write(840, 12)
     rig.clock.advance(10)
+    rig.telemetry.heartbeat(script.command, script.beat("network_wait", ["a fact"]))
+    rig.clock.advance(3)
+    rig.judge(script, "network_peer_dead")
+    rig.wait_for_value("sidecar.suspect.output.age", 13)
+    rig.clock.advance(3)
+    rig.settle(script, exitCode=2, maxRssBytes=1, cpuUserMs=1, cpuSystemMs=1)
+    stopped = rig.start("make")
+    receipt = Receipt("cancel", "asked on the socket", 5)
+    receipt.sent("SIGTERM", 6, 3)
+    receipt.survivors = ["4711 dd (D, uninterruptible)"]
+    rig.settle(stopped, "cancelled", signal="SIGKILL", suspendedMs=1, stop=receipt.as_json())
+    # The daemon knows what it was told: a verdict, and how old the output was.
+    identity = {"toolName": "Bash", "toolCallId": "call_2", "sessionId": "s-42", "timeoutMs": 60_000}
+    lost = rig.start("make", **identity)
     script.write()
-    rig.clock.advance(10)
-    rig.beat(script, "computing")
-    rig.judge(script, "deadlock_suspected")
-    rig.wait_for_value("sidecar.suspect.output.age", 10)
-    rig.settle(script, "signaled", signal="SIGKILL", maxRssBytes=1, cpuUserMs=1, cpuSystemMs=1)
-    rig.lose(rig.start("make"))
+    lost.write()
+    rig.clock.advance(30)
+    lost.judge("sleeping")
+    rig.lose(lost)
     rig.flush()
-    assert len(rig.receiver.spans) == 6
+
+
+def is_of_type(value: object, kind: str) -> bool:
+    if kind == "string[]":
+        return isinstance(value, list) and all(type(item) is str for item in value)
+    return type(value) is {"string": str, "int": int}[kind]
+
+
+def note_and_check(attributes: dict[str, Any], known: dict[str, Attribute], seen: set[str]) -> None:
+    seen.update(attributes)
+    for name, value in attributes.items():
+        assert is_of_type(value, known[name].type), (name, value)
+        assert value not in ("", []), f"{name} is sent empty"
+
+
+def test_what_goes_out_and_the_registry_are_one(rig: Rig) -> None:
+    """Both ways: nothing goes out that is not registered for its place, and everything registered does go out.
+
+    Whoever adds to the registry makes `play_everything` send it.
+    """
+    play_everything(rig)
+    sent: dict[str, set[str]] = defaultdict(set)
     for span in rig.receiver.spans:
-        assert set(span.attributes) <= set(SPANS[span.attributes["sidecar.span.role"]].attributes)
-        assert set(span.resource) <= set(RESOURCE)
+        role = span.attributes["sidecar.span.role"]
+        note_and_check(span.attributes, ATTRIBUTES, sent[f"span {role}"])
+        note_and_check(span.resource, RESOURCE, sent["resource"])
         for event in span.events:
-            assert set(event.attributes) <= set(SPAN_EVENTS[event.name].attributes)
+            note_and_check(event.attributes, ATTRIBUTES, sent[f"event {event.name}"])
     for log in rig.receiver.logs:
-        assert set(log.attributes) <= set(LOG_EVENTS[log.event_name].attributes)
-    assert {log.event_name for log in rig.receiver.logs} == set(LOG_EVENTS)
-    kinds = {"counter": "sum", "observable up-down counter": "sum", "observable gauge": "gauge"}
+        note_and_check(log.attributes, ATTRIBUTES, sent[f"log {log.event_name}"])
+    registered = {
+        **{f"span {name}": set(span.attributes) for name, span in SPANS.items()},
+        **{f"event {name}": set(event.attributes) for name, event in SPAN_EVENTS.items()},
+        **{f"log {name}": set(event.attributes) for name, event in LOG_EVENTS.items()},
+        # A minimal container has no machine id.
+        "resource": set(RESOURCE) - (set() if machine_id() else {"host.id"}),
+    }
+    assert sent == registered
+
+
+def test_the_examples_are_what_is_sent(rig: Rig) -> None:
+    play_everything(rig)
+    names = {(span.attributes["sidecar.span.role"], span.name) for span in rig.receiver.spans}
+    assert {(role, span.example) for role, span in SPANS.items()} <= names
+    assert {log.example for log in LOG_EVENTS.values()} <= {log.body for log in rig.receiver.logs}
+    kinds = {(span.attributes["sidecar.span.role"], span.kind) for span in rig.receiver.spans}
+    assert kinds == {("command", "CLIENT"), ("started", "INTERNAL"), ("heartbeat", "INTERNAL")}
+
+
+def test_metrics_and_the_registry_are_one(rig: Rig) -> None:
+    play_everything(rig)
+    kinds = {"counter": "sum", "observable up-down counter": "sum", "up-down counter": "sum"}
+    kinds["observable gauge"] = "gauge"
     seen = set()
     for metric in rig.receiver.metrics:
         if metric.name.startswith("otel.sdk."):
@@ -292,6 +362,8 @@ def test_only_registered_names_go_out(rig: Rig) -> None:
         known = METRICS[metric.name]
         assert (metric.unit, set(metric.attributes)) == (known.unit, set(known.attributes))
         assert metric.kind == kinds.get(known.instrument, known.instrument)
+        for name, value in metric.attributes.items():
+            assert is_of_type(value, LABELS[name].type)
         seen.add(metric.name)
     assert seen == set(METRICS)
 

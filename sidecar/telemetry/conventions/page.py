@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sidecar.core.curation import CHANGES, FIRST, LAST
 from sidecar.telemetry.conventions.attributes import ATTRIBUTES, EVENTS_DROPPED, RESOURCE, Attribute
-from sidecar.telemetry.conventions.metrics import DURATION_BOUNDS_S, METRICS
+from sidecar.telemetry.conventions.metrics import DURATION_BOUNDS_S, LABELS, METRICS, SDK_LABELS, SDK_METRICS, Metric
 from sidecar.telemetry.conventions.signals import LOG_EVENTS, SPAN_EVENTS, SPANS, Signal
 
 if TYPE_CHECKING:
@@ -37,32 +37,43 @@ def page() -> str:
         "## Attributes\n",
         _attribute_table(ATTRIBUTES.values()),
         "## Metrics\n",
-        "Cumulative. The SDK's own, `otel.sdk.*`, come beside them: queues, drops, exports.\n",
-        _table(
-            ("name", "instrument", "unit", "attributes", "stability", "what"),
-            (
-                (
-                    f"`{m.name}`",
-                    m.instrument,
-                    f"`{m.unit}`",
-                    ", ".join(m.attributes) or "-",
-                    m.stability,
-                    m.brief,
-                )
-                for m in METRICS.values()
-            ),
-        ),
-        "`family` is the program's name if it is on the configured list, else `other`. In Prometheus the names "
+        "Cumulative, unless OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE says otherwise. In Prometheus the names "
         "are `sidecar_commands_lost_total`, `sidecar_output_age_seconds` and so on. Histogram bounds in seconds: "
         + ", ".join(f"{bound:g}" for bound in DURATION_BOUNDS_S)
-        + ".",
+        + ".\n",
+        _metric_table(METRICS.values()),
+        "Attributes of metrics. All of them are bounded, whatever runs: with the built-in list of families a host has "
+        "at most 3,700 series, and one that runs ten kinds of programs about 900.\n",
+        _attribute_table(LABELS.values()),
+        "The SDK's own, which come beside them:\n",
+        _metric_table(SDK_METRICS.values()),
+        _attribute_table(SDK_LABELS.values()).rstrip("\n"),
     ]
     return "\n".join(parts) + "\n"
 
 
 def _signal(prefix: str, signal: Signal) -> str:
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(signal.attributes))
-    return f"### {prefix}`{signal.name}` ({signal.stability})\n\n{signal.brief}\n\nAttributes: {names}\n"
+    head = f"### {prefix}`{signal.name}` ({signal.stability})"
+    return f"{head}\n\n{signal.brief}\n\nExample: `{signal.example}`\n\nAttributes: {names}\n"
+
+
+def _metric_table(metrics: Iterable[Metric]) -> str:
+    return _table(
+        ("name", "instrument", "unit", "attributes", "stability", "example", "what"),
+        (
+            (
+                f"`{m.name}`",
+                m.instrument,
+                f"`{m.unit}`",
+                ", ".join(m.attributes) or "-",
+                m.stability,
+                f"`{m.example}`",
+                m.brief,
+            )
+            for m in metrics
+        ),
+    )
 
 
 def _attribute_table(attributes: Iterable[Attribute]) -> str:

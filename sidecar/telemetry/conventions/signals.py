@@ -54,10 +54,14 @@ from sidecar.telemetry.conventions.attributes import (
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A span (by its role), or an event, and the attributes it can have."""
+    """A span (by its role), or an event, and the attributes it can have.
+
+    `example` is a span's name, or the body of a log event.
+    """
 
     name: str
     brief: str
+    example: str
     attributes: tuple[str, ...]
     stability: str = DEVELOPMENT
 
@@ -107,6 +111,12 @@ _END = (
 )
 _HOW = (COMMAND_LINE, IO, TIMEOUT_MS, SILENCE_TIMEOUT_MS, HEARTBEAT_INTERVAL_MS)
 
+_SUPERVISORS = (
+    *(EXIT_CODE, SIGNAL, MAX_RSS_BYTES, CPU_USER_MS, CPU_SYSTEM_MS, SUSPENDED_MS),
+    *(STOP_ASKED_BY, STOP_EVIDENCE, STOP_ELAPSED_MS, STOP_SENT, STOP_SURVIVOR_COUNT, STOP_SURVIVORS),
+)
+"""Of those, what only the supervisor can say."""
+
 ROLE_COMMAND, ROLE_STARTED, ROLE_HEARTBEAT = "command", "started", "heartbeat"
 STARTED: Final = "sidecar.started"
 HEARTBEAT: Final = "sidecar.heartbeat"
@@ -121,12 +131,14 @@ SPANS: Final = {
             ROLE_COMMAND,
             "The command, named as its program; kind CLIENT; exported once, when it has ended. Its id is "
             "what the command finds in TRACEPARENT. Status Error when `error.type` is set.",
+            "pytest",
             (SPAN_ROLE, *_WHO, *_HOW, EVENTS_DROPPED, *_END),
             STABLE,
         ),
         Signal(
             ROLE_STARTED,
             "`sidecar.started`: zero length, child of the command, exported when the command starts.",
+            "sidecar.started",
             (SPAN_ROLE, *_WHO, *_HOW),
             STABLE,
         ),
@@ -135,6 +147,7 @@ SPANS: Final = {
             "`sidecar.heartbeat`: from the last output to now, child of the command, exported at once. "
             "Thinned out to 10, 20, 40, 60, 60 ... seconds; a change of verdict is sent at once, and one of a verdict "
             "that flaps within a minute.",
+            "sidecar.heartbeat",
             (SPAN_ROLE, *_WHO, HEARTBEAT_COUNT, *_MOMENT),
             STABLE,
         ),
@@ -147,11 +160,13 @@ SPAN_EVENTS: Final = {
         Signal(
             HEARTBEAT,
             "A heartbeat: on its own live span, and, curated, on the command's.",
+            "sidecar.heartbeat",
             (ELAPSED_MS, LAST_OUTPUT_AGE_MS, VERDICT, SEQ),
         ),
         Signal(
             VERDICT_EVENT,
             "A change of verdict between heartbeats; in the same places.",
+            "sidecar.verdict",
             (ELAPSED_MS, LAST_OUTPUT_AGE_MS, VERDICT, SEQ),
         ),
     )
@@ -160,14 +175,35 @@ SPAN_EVENTS: Final = {
 LOG_EVENTS: Final = {
     event.name: event
     for event in (
-        Signal(STARTED, "The command was started.", (*_WHO, *_HOW)),
-        Signal(HEARTBEAT, "A full interval without output has passed.", (*_WHO, HEARTBEAT_COUNT, SEQ, *_MOMENT)),
-        Signal(VERDICT_EVENT, "The verdict changed.", (*_WHO, VERDICT_PREVIOUS, SEQ, *_MOMENT)),
-        Signal(SETTLED, "The command has ended.", (*_WHO, ELAPSED_MS, TIMEOUT_MS, *_END)),
+        Signal(
+            STARTED,
+            "The command was started.",
+            "pytest started",
+            (*_WHO, *_HOW),
+        ),
+        Signal(
+            HEARTBEAT,
+            "A full interval without output has passed.",
+            "pytest still runs after 14.0 s, last output 10.0 s ago, network_wait",
+            (*_WHO, HEARTBEAT_COUNT, SEQ, *_MOMENT),
+        ),
+        Signal(
+            VERDICT_EVENT,
+            "The verdict changed.",
+            "pytest is now network_peer_dead after 17.0 s",
+            (*_WHO, VERDICT_PREVIOUS, SEQ, *_MOMENT),
+        ),
+        Signal(
+            SETTLED,
+            "The command has ended.",
+            "pytest ended after 20.0 s: exited (2)",
+            (*_WHO, ELAPSED_MS, TIMEOUT_MS, *_END),
+        ),
         Signal(
             LOST,
-            "The supervisor is gone and nobody settled the command.",
-            (*_WHO, ELAPSED_MS, TIMEOUT_MS, *_END),
+            "The supervisor is gone and nobody settled the command. Nobody knows how it ended.",
+            "make was lost after 30.0 s: its supervisor is gone",
+            (*_WHO, ELAPSED_MS, TIMEOUT_MS, *(name for name in _END if name not in _SUPERVISORS)),
         ),
     )
 }
