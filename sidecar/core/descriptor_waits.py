@@ -1,0 +1,206 @@
+"""A wait on a descriptor: what it leads to decides, not the name of the call. pipe(7), tty(4), epoll(7), fifo(7)."""
+
+from sidecar.core import evidence
+from sidecar.core.evidence import READ, WRITE, Descriptor, Process, Terminal
+from sidecar.core.finding import INFERRED, UNSURE
+from sidecar.core.scene import Scene, Wait
+from sidecar.core.socket_waits import wait_on_socket
+
+TELLING = (
+    "stopped",
+    "output_blocked",
+    "awaiting_input",
+    "lock_wait",
+    "network_peer_dead",
+    "network_connecting",
+    "network_peer_not_reading",
+    "deadlock_suspected",
+    "filesystem_wait",
+    "disk_io",
+    "network_wait",
+    "fifo_wait",
+    "ipc_wait",
+    "pipe_wait",
+    "listening",
+    "watching_files",
+    "polling",
+    "sleeping",
+    "traced",
+    "child_wait",
+    "signal_wait",
+    "internal_wait",
+    "futex",
+    "running",
+    "event_idle",
+    "unknown",
+)
+"""When a process waits for several things at once, the first of these that is among them tells most."""
+
+
+def wait_on_descriptor(scene: Scene, process: Process, number: int | None, wanted: str) -> Wait:
+    """`wanted` is READ or WRITE."""
+    if process.descriptors is None:
+        return Wait("unknown", f"waits on fd {number}; descriptors are not readable", UNSURE)
+    found = process.descriptors.get(number) if number is not None else None
+    if found is None:
+        return Wait("unknown", f"waits on fd {number}, which was gone when looked at", UNSURE)
+    if found.kind == evidence.TERMINAL:
+        return _terminal(scene, process, found, wanted)
+    if found.kind == evidence.PIPE:
+        return _pipe(scene, process, found, wanted)
+    if found.kind == evidence.SOCKET:
+        return wait_on_socket(scene, process, found, wanted)
+    if found.kind == evidence.FILE:
+        return _file(scene, process, found, wanted)
+    if found.kind == evidence.TIMERFD:
+        if found.left_s is None:
+            return Wait("event_idle", f"timer fd {found.number}, not armed")
+        return Wait(
+            "sleeping", f"timer fd {found.number} fires in {found.left_s:.1f} s", is_timed=True, left_s=found.left_s
+        )
+    if found.kind == evidence.PIDFD:
+        on = (found.pid,) if found.pid in scene.alive else ()
+        return Wait("child_wait", f"end of process {scene.name(found.pid or -1)} (pidfd)", on=on)
+    if found.kind == evidence.INOTIFY:
+        return Wait("watching_files", f"changes of files (inotify fd {found.number})")
+    if found.kind == evidence.EPOLL:
+        return wait_on_set(scene, process, found.polled, "epoll", None, is_timed=False)
+    if found.kind == evidence.SIGNALFD:
+        children = scene.children(process.pid)
+        if children:
+            return Wait(
+                "child_wait",
+                f"signals (fd {found.number}); children: {scene.names(children)}",
+                INFERRED,
+                children,
+                True,
+            )
+        return Wait("event_idle", f"signals (signalfd {found.number})")
+    if found.kind == evidence.DEVICE:
+        return Wait("unknown", f"waits on device {found.target}, fd {found.number}", UNSURE)
+    return Wait("event_idle", f"{found.kind} fd {found.number}")
+
+
+def wait_on_set(
+    scene: Scene,
+    process: Process,
+    polled: tuple[tuple[int, str], ...] | None,
+    what: str,
+    left_s: float | None,
+    *,
+    is_timed: bool | None,
+) -> Wait:
+    """poll, select, epoll: self-pipes, event descriptors and timers left out, what remains is judged."""
+    if polled is None:
+        return Wait("unknown", f"{what}: the set cannot be read", UNSURE, is_timed=bool(is_timed), left_s=left_s)
+    waits = [wait_on_descriptor(scene, process, number, wanted) for number, wanted in polled]
+    outside = [wait for wait in waits if wait.kind != "event_idle"]
+    timers = [wait.left_s for wait in outside if wait.kind == "sleeping" and wait.left_s is not None]
+    outside = [wait for wait in outside if wait.kind != "sleeping"]
+    limits = [limit for limit in (left_s, *timers) if limit is not None]
+    shortest_s = min(limits) if limits else None
+    limit = f", at most {shortest_s:.3g} s" if shortest_s is not None else ""
+    timed = bool(is_timed) or bool(timers)
+    if not outside:
+        if timed:
+            return Wait("sleeping", f"{what} of {len(waits)}: only a timer{limit}", is_timed=True, left_s=shortest_s)
+        return Wait("event_idle", f"{what} of {len(waits)}: nothing outside the process, no time limit")
+    first = most_telling(_without_idle_input(outside, polled, process))
+    more = f" (and {len(outside) - 1} more)" if len(outside) > 1 else ""
+    on = tuple(sorted({pid for wait in outside for pid in wait.on}))
+    is_guess = any(wait.is_guess for wait in outside) or len(outside) > 1
+    text = f"{first.text}{more}; {what}{limit}"
+    return Wait(first.kind, text, first.confidence, on, is_guess, timed, shortest_s, first.hint)
+
+
+def _without_idle_input(waits: list[Wait], polled: tuple[tuple[int, str], ...], process: Process) -> list[Wait]:
+    """Input that a program would merely take as well as something else is not what it waits for.
+
+    A service listens and takes keys; ssh and a watcher keep stdin in their set all the time.
+    """
+    kinds = {wait.kind for wait in waits}
+    found = [(process.descriptors or {}).get(number) for number, _ in polled]
+    on_terminal = any(item is not None and item.kind == evidence.TERMINAL for item in found)
+    if kinds & (_BESIDE_KEYS if on_terminal else _BESIDE_STDIN):
+        return [wait for wait in waits if wait.kind != "awaiting_input"]
+    return waits
+
+
+_BESIDE_KEYS = frozenset({"listening"})
+_BESIDE_STDIN = frozenset(
+    {"listening", "watching_files", "network_wait", "network_peer_dead", "ipc_wait", "child_wait"}
+)
+
+
+def most_telling(waits: list[Wait]) -> Wait:
+    return min(waits, key=lambda wait: TELLING.index(wait.kind) if wait.kind in TELLING else len(TELLING))
+
+
+def _terminal(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wait:
+    if wanted == WRITE:
+        text = f"a write to terminal {found.target} (fd {found.number}) is not taken"
+        return Wait("output_blocked", text, hint="Was output stopped with Ctrl-S? Does anything read the terminal?")
+    in_front = is_in_front(process, scene.after.terminal)
+    place = "in the foreground" if in_front else f"not in the foreground (group {process.foreground_group} is)"
+    text = f"reads terminal {found.target} (fd {found.number}), {place}{describe_terminal(scene.after.terminal)}"
+    return Wait("awaiting_input", text)
+
+
+def is_in_front(process: Process, terminal: Terminal | None) -> bool:
+    group = process.foreground_group
+    if group <= 0 and terminal is not None and terminal.foreground_group is not None:
+        group = terminal.foreground_group
+    return group == process.group
+
+
+def describe_terminal(terminal: Terminal | None) -> str:
+    if terminal is None:
+        return ""
+    if not terminal.canonical:
+        return ", key by key"
+    return ", a line" if terminal.echo else ", a line with echo off: a secret"
+
+
+def _pipe(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wait:
+    ends = scene.ends(found.target)
+    if wanted == WRITE:
+        readers = [end for end in ends if end.can_read and end.pid != process.pid]
+        if any(end.is_supervisor for end in readers):
+            return Wait("output_blocked", f"pipe fd {found.number} is full: the agent does not take the output")
+        inside = tuple(sorted({end.pid for end in readers if end.pid in scene.alive}))
+        names = ", ".join(sorted({end.name for end in readers}))
+        if inside:
+            return Wait("pipe_wait", f"pipe fd {found.number} is full, reader: {names}", on=inside)
+        if any(end.pid == process.pid and end.can_read for end in ends) and not readers:
+            return Wait(
+                "pipe_wait", f"pipe fd {found.number} is full, and only the process itself could read it", INFERRED
+            )
+        reader = names or "outside the tree"
+        return Wait("output_blocked", f"pipe fd {found.number} is full, reader: {reader}", INFERRED)
+    writers = [end for end in ends if end.can_write and end.pid != process.pid]
+    inside = tuple(sorted({end.pid for end in writers if end.pid in scene.alive}))
+    names = ", ".join(sorted({end.name for end in writers}))
+    if inside:
+        return Wait("pipe_wait", f"pipe fd {found.number}, writer: {names}", on=inside)
+    if found.number == 0:
+        writer = names or "outside the tree"
+        hint = "No input will come unless the writer sends it or closes the pipe."
+        confidence = INFERRED if not writers else "measured"
+        return Wait("awaiting_input", f"reads stdin, a pipe; writer: {writer}", confidence, hint=hint)
+    if any(end.pid == process.pid and end.can_write for end in ends):
+        return Wait("event_idle", f"its own pipe, fd {found.number}")
+    return Wait("pipe_wait", f"pipe fd {found.number}, writer: {names or 'outside the tree'}", INFERRED)
+
+
+def _file(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wait:
+    if found.is_remote:
+        return Wait("filesystem_wait", f"file {found.target} (fd {found.number}) on {found.file_system}")
+    # An ordinary file on a local file system is always ready, and is read in state D: what waits here is a FIFO.
+    ends = [end for end in scene.ends(found.target) if end.pid != process.pid]
+    others = tuple(
+        sorted({e.pid for e in ends if e.pid in scene.alive and (e.can_write if wanted == READ else e.can_read)})
+    )
+    verb = "writer" if wanted == READ else "reader"
+    names = scene.names(others) or "outside the tree"
+    text = f"FIFO or special file {found.target} (fd {found.number}), {verb}: {names}"
+    return Wait("pipe_wait", text, INFERRED, others)

@@ -1,0 +1,110 @@
+"""All threads of a process wait for each other: is it a deadlock, or an idle pool? futex(2), pthread_mutex_lock(3).
+
+A deadlock is said only of a proved circle of owners, or where every thread waits without limit on a private futex,
+none ran, and no signal handler, timer or child could wake one. Else it is an internal wait.
+"""
+
+from sidecar.core.evidence import Process, Thread
+from sidecar.core.finding import INFERRED, PROVED, UNSURE
+from sidecar.core.scene import Scene, Wait
+
+_WAKING_SIGNALS = frozenset({10, 12, 14, 26, 27, 29})
+"""SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO: sent by timers and by others."""
+_CHILD_SIGNAL = 17
+_TOOLS = {"java": "jcmd PID Thread.print", "python": "py-spy dump --pid PID", "node": "kill -USR1 PID and inspect"}
+
+
+def wait_inside(scene: Scene, process: Process, threads: list[Thread], waits: list[Wait]) -> Wait:
+    """`waits` are those of `threads`, all of kind FUTEX."""
+    ran = process.pid in scene.movement.ran
+    ran_known = process.pid not in scene.movement.ran_unknown
+    hint = _tool_for(process)
+    timed = [wait for wait in waits if wait.is_timed]
+    limits = [wait.left_s for wait in timed if wait.left_s is not None]
+    if timed and len(waits) == 1:
+        kind = "polling" if ran else "sleeping"
+        return Wait(kind, f"one thread, {waits[0].text}", INFERRED, is_timed=True, left_s=min(limits, default=None))
+    total = f"all {len(waits)} threads wait for each other" if len(waits) > 1 else "its only thread waits on a futex"
+    if timed:
+        text = f"{total}, {len(timed)} with a time limit; nothing outside is waited for"
+        return Wait("internal_wait", text, UNSURE, is_timed=True, hint=hint)
+    known = all(thread.call is not None and thread.call.futex is not None for thread in threads)
+    private = known and all(
+        thread.call.futex.is_private or thread.call.futex.joins in process.threads
+        for thread in threads
+        if thread.call is not None and thread.call.futex is not None
+    )
+    untimed = all(thread.call is not None and thread.call.is_timed is False for thread in threads)
+    if ran or not ran_known or not private or not untimed:
+        return Wait("internal_wait", f"{total}; nothing outside is waited for", UNSURE, hint=hint)
+    wakers = _wakers(scene, process)
+    if wakers:
+        return Wait("internal_wait", f"{total}, without limit; {wakers} could wake one", UNSURE, hint=hint)
+    text = f"{total}, without limit, on private futexes; none ran in {scene.movement.seconds:.1f} s"
+    return Wait("deadlock_suspected", f"{text}; no signal handler, timer or child could wake one", INFERRED, hint=hint)
+
+
+def owner_circle(scene: Scene, process: Process, threads: list[Thread]) -> Wait | None:
+    """Proof of a deadlock: threads that wait in a circle, none of which ran since the look before."""
+    circle = _owner_circle(process, threads)
+    if not circle or not _held_before(scene, process, circle):
+        return None
+    text = f"threads {' -> '.join(map(str, [*circle, circle[0]]))} each wait for a mutex the next one owns; none ran"
+    return Wait("deadlock_suspected", text, PROVED, hint=_tool_for(process))
+
+
+def _wakers(scene: Scene, process: Process) -> str:
+    """What could still wake a thread, in words; empty: nothing."""
+    if process.handled_signals is None:
+        return "a signal (its handlers are not readable)"
+    handled = sorted(process.handled_signals & _WAKING_SIGNALS)
+    if handled:
+        return f"signal {', '.join(map(str, handled))}, which it handles,"
+    if process.pending_timers:
+        return f"a POSIX timer ({process.pending_timers} there)"
+    if process.pending_timers is None:
+        return "a POSIX timer (not readable)"
+    children = scene.children(process.pid)
+    if children and _CHILD_SIGNAL in process.handled_signals:
+        return f"the end of child {scene.names(children)}"
+    return ""
+
+
+def _owner_circle(process: Process, threads: list[Thread]) -> list[int]:
+    """Thread ids, each waiting without limit for a mutex that the next owns, the last for the first's; [] if none."""
+    owner_of: dict[int, int] = {}
+    for thread in threads:
+        call = thread.call
+        if call is None or call.futex is None or call.is_timed is not False:
+            continue
+        if call.futex.owner in process.threads and call.futex.owner is not None:
+            owner_of[thread.tid] = call.futex.owner
+        elif call.futex.joins in process.threads and call.futex.joins is not None:
+            owner_of[thread.tid] = call.futex.joins
+    for start in owner_of:
+        path = [start]
+        while path[-1] in owner_of:
+            following = owner_of[path[-1]]
+            if following in path:
+                return path[path.index(following) :]
+            path.append(following)
+    return []
+
+
+def _held_before(scene: Scene, process: Process, circle: list[int]) -> bool:
+    """The same threads waited on the same words at the look before."""
+    earlier = scene.before.processes.get(process.pid)
+    if earlier is None or earlier.started_ticks != process.started_ticks:
+        return False
+    for tid in circle:
+        old, now = earlier.threads.get(tid), process.threads.get(tid)
+        if old is None or now is None or old.runs is None or old.runs != now.runs:
+            return False
+    return True
+
+
+def _tool_for(process: Process) -> str:
+    for name, command in _TOOLS.items():
+        if process.program.startswith(name):
+            return f"`{command.replace('PID', str(process.pid))}` tells which thread waits for which."
+    return f"`gdb -p {process.pid} -batch -ex 'thread apply all bt'` tells which thread waits for which."

@@ -1,0 +1,64 @@
+"""What a process as a whole waits for, from the waits of its threads."""
+
+from sidecar.core.call_waits import wait_of_thread
+from sidecar.core.descriptor_waits import most_telling
+from sidecar.core.evidence import Process
+from sidecar.core.finding import INFERRED, UNSURE
+from sidecar.core.futex_waits import owner_circle, wait_inside
+from sidecar.core.scene import FUTEX, Scene, Wait
+
+_BACKGROUND = frozenset({"event_idle", "sleeping", "signal_wait", "unknown"})
+"""Waits of helper threads: beside another wait they are not what the process waits for."""
+_SIGNAL_NAMES = {19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
+_STOP_REASONS = {
+    21: "it tried to read its terminal from the background",
+    22: "it tried to write to or set up its terminal from the background",
+    20: "somebody typed Ctrl-Z",
+}
+
+
+def wait_of_process(scene: Scene, process: Process) -> Wait:
+    """One wait that stands for all threads of a process."""
+    threads = [thread for thread in process.threads.values() if not thread.is_gone]
+    if not threads:
+        return Wait("unknown", "no thread could be read", UNSURE)
+    if any(thread.state == "T" for thread in threads):
+        return _stopped(process)
+    if any(thread.state == "t" for thread in threads):
+        return _traced(scene, process)
+    circle = owner_circle(scene, process, threads)
+    if circle is not None:
+        return circle
+    waits = [wait_of_thread(scene, process, thread) for thread in threads]
+    futexes = [wait for wait in waits if wait.kind == FUTEX]
+    others = [wait for wait in waits if wait.kind != FUTEX]
+    if not others:
+        return wait_inside(scene, process, threads, futexes)
+    foreground = [wait for wait in others if wait.kind not in _BACKGROUND] or others
+    first = most_telling(foreground)
+    kinds = sorted({wait.kind for wait in foreground} - {first.kind})
+    more = f" ({len(waits)} threads{', also ' + ', '.join(kinds) if kinds else ''})" if len(waits) > 1 else ""
+    on = tuple(sorted({pid for wait in foreground for pid in wait.on}))
+    # Several threads wait for different things: any of them may go on, so no edge is certain.
+    is_guess = any(wait.is_guess for wait in foreground) or len(waits) > 1
+    is_timed = any(wait.is_timed for wait in waits)
+    return Wait(first.kind, first.text + more, first.confidence, on, is_guess, is_timed, first.left_s, first.hint)
+
+
+def _stopped(process: Process) -> Wait:
+    """proc(5), stat field 52 holds the stop signal of a stopped process."""
+    signal = _SIGNAL_NAMES.get(process.stop_signal, f"signal {process.stop_signal}" if process.stop_signal else "")
+    why = _STOP_REASONS.get(process.stop_signal, "")
+    text = f"stopped by {signal or 'a signal that is not readable'}" + (f": {why}" if why else "")
+    if process.terminal and process.foreground_group not in (-1, process.group):
+        text += (
+            f"; its group {process.group} is in the background of the terminal ({process.foreground_group} is in front)"
+        )
+    return Wait("stopped", text, hint=f"kill -CONT {process.pid} continues it.")
+
+
+def _traced(scene: Scene, process: Process) -> Wait:
+    tracer = process.tracer or 0
+    on = (tracer,) if tracer in scene.alive else ()
+    who = scene.name(tracer) if tracer else "not readable"
+    return Wait("traced", f"stopped by its tracer {who}", INFERRED if not tracer else "measured", on)

@@ -1,0 +1,92 @@
+"""A wait on a socket: what is the other end, and does it answer? tcp(7), unix(7), linux/tcp.h (tcp_info).
+
+A silent live peer and a dead one look the same while nothing is in flight: then we say when it was last heard.
+"""
+
+from sidecar.core.evidence import WRITE, Descriptor, Process, Socket
+from sidecar.core.finding import INFERRED
+from sidecar.core.scene import Scene, Wait
+
+UNANSWERED_RETRANSMITS = 2
+UNANSWERED_PROBES = 2
+_DNS_PORT = 53
+
+
+def wait_on_socket(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wait:
+    """`wanted` is READ or WRITE."""
+    record = scene.socket(found.inode)
+    if record is None:
+        return Wait("ipc_wait", f"socket fd {found.number}, of a family or namespace that cannot be read", INFERRED)
+    if record.protocol == "unix":
+        return _unix(scene, process, found, record)
+    if record.protocol == "tcp":
+        return _tcp(scene, found, record, wanted)
+    if record.protocol == "netlink":
+        return Wait("ipc_wait", f"netlink socket fd {found.number}: an answer or an event of the kernel")
+    peer = record.remote or "anybody"
+    is_dns = record.protocol == "udp" and record.remote_port == _DNS_PORT
+    what = "DNS server" if is_dns else record.protocol
+    if not record.remote_port and record.protocol == "udp":
+        return Wait("network_wait", f"udp socket fd {found.number} on {record.local}, for a datagram from anybody")
+    return Wait("network_wait", f"{what} {peer}, fd {found.number}")
+
+
+def _unix(scene: Scene, process: Process, found: Descriptor, record: Socket) -> Wait:
+    if record.state == "LISTEN":
+        return Wait("listening", f"listens on unix socket {record.path or '(unnamed)'}, fd {found.number}")
+    peer = scene.socket(record.peer_inode) if record.peer_inode else None
+    path = (peer.path if peer is not None else "") or record.path
+    ends = scene.ends(f"socket:[{record.peer_inode}]") if record.peer_inode else []
+    holders = sorted({end.pid for end in ends})
+    if holders == [process.pid]:
+        return Wait("event_idle", f"its own socket pair, fd {found.number}")
+    inside = tuple(pid for pid in holders if pid in scene.alive and pid != process.pid)
+    names = ", ".join(sorted({end.name for end in ends if end.pid != process.pid}))
+    where = f" {path}" if path else ""
+    text = f"unix socket fd {found.number}{where}, other end: {names or 'a process outside the tree'}"
+    return Wait("ipc_wait", text, on=inside)
+
+
+def _tcp(scene: Scene, found: Descriptor, record: Socket, wanted: str) -> Wait:
+    if record.state == "LISTEN":
+        return Wait("listening", f"listens on tcp {record.local}, fd {found.number}")
+    if record.state == "SYN_SENT":
+        return Wait(
+            "network_connecting",
+            f"connecting to {record.remote}: no answer, {record.retransmits} SYN repeated",
+            hint=f"Is {record.remote} the right address, and does a firewall drop packets to it?",
+        )
+    if record.state == "CLOSE_WAIT":
+        return Wait("network_wait", f"{record.remote} has closed its side, fd {found.number} is still open")
+    if record.state == "CLOSE":
+        return Wait("event_idle", f"tcp socket fd {found.number} is not connected")
+    ages = _ages(record)
+    if record.timer == "zero_window" or (record.probes and record.timer != "keepalive" and record.send_queue):
+        text = f"{record.remote} does not read: window closed, {record.probes} probes, {record.send_queue} bytes queued"
+        return Wait(
+            "network_peer_not_reading", f"{text}; {ages}", hint="The peer is alive and does not read: look there."
+        )
+    if record.timer == "retransmit" and record.retransmits >= UNANSWERED_RETRANSMITS:
+        text = f"{record.remote}: {record.retransmits} retransmits unanswered, {record.send_queue} bytes in flight"
+        return Wait("network_peer_dead", f"{text}; {ages}", hint="The connection is cut or the host is gone.")
+    if record.timer == "keepalive" and record.probes >= UNANSWERED_PROBES:
+        text = f"{record.remote}: {record.probes} keep-alive probes unanswered"
+        return Wait("network_peer_dead", f"{text}; {ages}", hint="The connection is cut or the host is gone.")
+    if wanted == WRITE and record.peer_unread:
+        text = f"{record.remote} does not read: {record.peer_unread} bytes wait there, {record.send_queue} here"
+        return Wait("network_peer_not_reading", f"{text}; {ages}", INFERRED)
+    alive = "" if record.timer == "keepalive" else "; no keep-alive, so a dead peer would look the same"
+    unread = f"; {record.peer_unread} bytes unread at the other end, on this host" if record.peer_unread else ""
+    return Wait("network_wait", f"{record.remote} {record.state}, fd {found.number}: {ages}{alive}{unread}")
+
+
+def _ages(record: Socket) -> str:
+    if record.last_received_ms is None:
+        return f"{record.send_queue} bytes not acknowledged"
+    sent, received, acknowledged = record.last_sent_ms, record.last_received_ms, record.last_acknowledged_ms
+    text = f"last data in {seconds(received)} ago, out {seconds(sent)} ago, last ACK {seconds(acknowledged)} ago"
+    return f"{text}, {record.send_queue} bytes not acknowledged" if record.send_queue else text
+
+
+def seconds(milliseconds: int | None) -> str:
+    return "?" if milliseconds is None else f"{milliseconds / 1000:.1f} s"

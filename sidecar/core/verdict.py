@@ -1,0 +1,113 @@
+"""Two looks at a process tree in, one verdict out: why is this command silent? Pure.
+
+1. The command has exited and somebody holds its output: `output_held`.
+2. Does the tree as a whole work, or is it held back as a whole? `tree_rules`, a table.
+3. Else what does each process wait for? `process_waits`, from the threads' calls (`call_waits`), descriptors
+   (`descriptor_waits`, `socket_waits`), mutexes (`futex_waits`), or from less (`blind_waits`).
+4. Who waits for whom? `wait_graph`. The verdict is the most telling of its leaves; a sure circle is a deadlock.
+
+What cannot be read makes a verdict weaker or `unknown`, and is named with it; it never makes a hang of a wait.
+"""
+
+from sidecar.core.descriptor_waits import most_telling
+from sidecar.core.evidence import Context, Look
+from sidecar.core.finding import MEASURED, PROVED, UNSURE, Leaf, Verdict
+from sidecar.core.process_waits import wait_of_process
+from sidecar.core.scene import RUNNING_WAIT, Scene, Wait
+from sidecar.core.tree_rules import verdict_of_tree
+from sidecar.core.verdict_names import group_of
+from sidecar.core.wait_graph import circle_of, leaves_of
+
+_POLL_PERIOD_S = 5.0
+_LEAVES_SHOWN = 4
+
+
+def judge(before: Look, after: Look, context: Context | None = None) -> Verdict:
+    """Why the command whose tree was looked at twice, a second or so apart, is silent."""
+    scene = Scene(before, after, context or Context())
+    if not scene.alive:
+        return Verdict("unknown", UNSURE, None, ("no living process of the command is seen",), alive=False)
+    verdict = _judge(scene)
+    if scene.context.exit_status is not None and scene.context.output_is_open:
+        return _output_held(scene, verdict)
+    return verdict
+
+
+def is_decided(before: Look, after: Look, context: Context | None = None) -> bool:
+    """The counters alone decide: what each thread waits for need not be read."""
+    scene = Scene(before, after, context or Context())
+    return bool(scene.alive) and verdict_of_tree(scene) is not None
+
+
+def _judge(scene: Scene) -> Verdict:
+    whole = verdict_of_tree(scene)
+    if whole is not None:
+        busiest = scene.movement.busiest
+        return _verdict(scene, whole, busiest[0] if busiest else scene.after.root)
+    waits = {pid: wait_of_process(scene, process) for pid, process in scene.alive.items()}
+    circle = circle_of(scene, waits)
+    if circle and not scene.movement.ran.intersection(circle) and scene.after.is_whole:
+        facts = "; ".join(f"{scene.name(pid)}: {waits[pid].text}" for pid in circle)
+        found = Wait("deadlock_suspected", f"processes wait for each other in a circle: {facts}", PROVED)
+        return _verdict(scene, found, circle[0])
+    leaves = leaves_of(scene, waits)
+    if not leaves:
+        facts = "; ".join(f"{scene.name(pid)}: {wait.text}" for pid, wait in list(waits.items())[:_LEAVES_SHOWN])
+        return _verdict(scene, Wait("unknown", f"each process waits for another: {facts}", UNSURE), scene.after.root)
+    first = most_telling([waits[pid] for pid in leaves])
+    leaf = next(pid for pid in leaves if waits[pid] is first)
+    found = _settle(scene, leaf, first)
+    others = [f"{scene.name(pid)}: {waits[pid].text}" for pid in leaves if pid != leaf][:_LEAVES_SHOWN]
+    return _verdict(scene, found, leaf, others)
+
+
+def _settle(scene: Scene, pid: int, wait: Wait) -> Wait:
+    """From a kind of wait to a verdict: a sleeper that keeps waking polls."""
+    if wait.kind == RUNNING_WAIT:
+        return Wait("unknown", wait.text, UNSURE)
+    if wait.kind == "sleeping":
+        movement = scene.movement
+        woke = pid in movement.ran and (wait.left_s is None or wait.left_s < _POLL_PERIOD_S)
+        if woke or movement.born or movement.reaped_work:
+            text = f"wakes and does next to nothing: {wait.text}"
+            return Wait("polling", text, wait.confidence, is_timed=True, left_s=wait.left_s, hint=wait.hint)
+    return wait
+
+
+def _verdict(scene: Scene, wait: Wait, leaf: int, more: list[str] | None = None) -> Verdict:
+    movement = scene.movement
+    process = scene.after.processes.get(leaf)
+    evidence = [wait.text, *(more or [])]
+    living, dead = len(scene.alive), len(scene.after.processes) - len(scene.alive)
+    zombies = f", {dead} ended and not waited for" if dead else ""
+    evidence.append(
+        f"CPU {movement.cpu_share:.1%} of a core, {movement.storage_bytes} bytes of storage in "
+        f"{movement.seconds:.1f} s; {len(movement.ran & scene.alive.keys())} of {living} processes ran{zombies}"
+    )
+    return Verdict(
+        wait.kind,
+        wait.confidence,
+        Leaf(leaf, process.program) if process is not None else None,
+        tuple(evidence),
+        alive=True,
+        progress=movement.is_any,
+        hint=wait.hint,
+        unseen=tuple(f"{item.source}: {item.remedy}" for item in scene.after.unseen),
+    )
+
+
+def _output_held(scene: Scene, inner: Verdict) -> Verdict:
+    """The direct child has exited; a descendant has its stdout or stderr open, and the agent waits for its end."""
+    holders = [pid for pid in scene.context.output_holders if pid in scene.alive] or list(scene.alive)
+    leaf = holders[0]
+    names = scene.names(tuple(holders))
+    facts = (
+        f"the command exited with status {scene.context.exit_status}; its output is held open by {names}",
+        f"it is {inner.name} ({group_of(inner.name)}): {inner.evidence[0]}",
+        *inner.evidence[1:],
+    )
+    hint = "Start it with its output redirected, or end it."
+    process = scene.alive[leaf]
+    return Verdict(
+        "output_held", MEASURED, Leaf(leaf, process.program), facts, True, inner.progress, hint, inner.unseen
+    )
