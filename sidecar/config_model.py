@@ -159,6 +159,25 @@ class Settings(BaseModel):
         flag_of=DAEMON,
     )
 
+    spool: str | None = _option(
+        "path",
+        "",
+        BOTH,
+        "The file for what no Collector took yet; empty = in $XDG_STATE_HOME/sidecar, else ~/.local/state/sidecar.",
+        flag_of=DAEMON,
+    )
+    spool_max_bytes: int = _option(
+        "size", "64MiB", BOTH, "How much it may hold, the oldest goes first; 0 = there is none.", flag_of=DAEMON
+    )
+    spool_max_age_ns: int = _option(
+        "duration",
+        "168h",
+        BOTH,
+        "What has waited for longer is dropped.",
+        name="spool_max_age",
+        flag_of=DAEMON,
+    )
+
     @field_validator("*", mode="plain")
     @classmethod
     def _parse(cls, value: str, info: ValidationInfo) -> object:

@@ -19,6 +19,7 @@ _METAVARS = {
     "identifier": "TEXT",
     "path": "PATH",
     "program": "PATH",
+    "size": "SIZE",
     "port": "PORT",
     "url": "URL",
     "protocol": "PROTOCOL",

@@ -4,7 +4,8 @@ SidecarError                  anything that is the sidecar's own fault or the us
  ├─ UsageError                a bad option, value or configuration file; exit 125
  ├─ FrameError                a frame that breaks docs/wire.md; costs its sender the connection
  ├─ LifecycleError            an event that the state of a command does not allow
- └─ DaemonUnavailable         no daemon can be reached (and, where said, none can be started)
+ ├─ DaemonUnavailable         no daemon can be reached (and, where said, none can be started)
+ └─ SpoolUnavailable          the spool's file or folder cannot be used
 
 The message is one line: what is wrong and what to do. It never needs a traceback beside it.
 """
@@ -28,3 +29,7 @@ class LifecycleError(SidecarError):
 
 class DaemonUnavailable(SidecarError):  # noqa: N818 - a state of the world, as in BlockingIO: the name says it
     """No daemon answers on the socket."""
+
+
+class SpoolUnavailable(SidecarError):  # noqa: N818 - as above
+    """The spool cannot be used: its file or folder is missing, not ours, or not to be written to."""

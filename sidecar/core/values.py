@@ -34,6 +34,7 @@ ALLOWED = {
     "families": (
         f"names of programs separated by commas, like git,npm,pytest, at most {MAX_FAMILY_CHARACTERS} characters each"
     ),
+    "size": "a number of bytes like 500KB, 64MiB or 1GiB (0 = none)",
     "port": "a port from 1 to 65535, or 0 for none",
     "url": "a URL like http://127.0.0.1:4318",
     "protocol": "http/protobuf or grpc",
@@ -42,7 +43,8 @@ ALLOWED = {
 
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
-_NUMERIC = ("timeout", "duration", "heartbeat", "export_interval", "port")
+_NUMERIC = ("timeout", "duration", "heartbeat", "export_interval", "size", "port")
+_SIZES = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 _NAME_START = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 _NAME = _NAME_START + "0123456789"
 # What a field name of HTTP may be made of (RFC 9110, 5.6.2: token).
@@ -133,6 +135,16 @@ def parse_families(text: str) -> tuple[str, ...]:
     return families
 
 
+def parse_size(text: str) -> int:
+    """A size in bytes; 0 = none."""
+    word = text.strip()
+    digits = word.rstrip("BGKMIbgkmi ")
+    factor = _SIZES.get(word[len(digits) :].strip().upper())
+    if factor is None or not (digits.isascii() and digits.isdigit()) or len(digits) > 15:
+        raise ValueError(ALLOWED["size"])
+    return int(digits) * factor
+
+
 def parse_port(text: str) -> int:
     """A TCP port; 0 = none."""
     digits = text.strip()
@@ -185,6 +197,7 @@ PARSERS: "dict[str, Callable[[str], object]]" = {
     "program": parse_program,
     "names": parse_names,
     "families": parse_families,
+    "size": parse_size,
     "port": parse_port,
     "url": parse_url,
     "protocol": parse_protocol,

@@ -194,4 +194,28 @@ OPTIONS: tuple[tuple[str, str, str | None, str, str, object], ...] = (
         "export_interval",
         10_000_000_000,
     ),
+    (
+        "spool",
+        "spool",
+        None,
+        "SIDECAR_SPOOL",
+        "path",
+        None,
+    ),
+    (
+        "spool_max_bytes",
+        "spool_max_bytes",
+        None,
+        "SIDECAR_SPOOL_MAX_BYTES",
+        "size",
+        67_108_864,
+    ),
+    (
+        "spool_max_age",
+        "spool_max_age_ns",
+        None,
+        "SIDECAR_SPOOL_MAX_AGE",
+        "duration",
+        604_800_000_000_000,
+    ),
 )

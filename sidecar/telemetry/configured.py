@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Literal
 
 from sidecar.telemetry.families import DEFAULT_FAMILIES
 from sidecar.telemetry.settings import Protocol, TelemetrySettings
+from sidecar.telemetry.spool import SpoolLimits
+from sidecar.telemetry.spool_place import default_path
 
 if TYPE_CHECKING:
     from sidecar.config import Resolved
@@ -26,5 +29,13 @@ def telemetry_settings(resolved: Resolved, scope: Literal["daemon", "inline"]) -
         prometheus_port=settings.prometheus_port if scope == "daemon" else 0,
         suspect_after_ns=settings.suspect_after_ns,
         families=settings.families or DEFAULT_FAMILIES,
+        spool=spool_limits(resolved),
         scope=scope,
     )
+
+
+def spool_limits(resolved: Resolved) -> SpoolLimits:
+    """The spool's part of the configuration. Without a path where it is switched off, or there is no home for it."""
+    settings = resolved.settings
+    path = settings.spool or default_path(os.environ)
+    return SpoolLimits(path if settings.spool_max_bytes else None, settings.spool_max_bytes, settings.spool_max_age_ns)

@@ -9,32 +9,27 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 
-_SIGNALS = ("", "TRACES_", "METRICS_", "LOGS_")
-# Read by targets.py instead: the SDK takes milliseconds, as the specification has it, for seconds, and over gRPC
-# a compression of `none` for an error. A bad exemplar filter is fatal to it; outputs.py knows the good ones.
-_OURS = (
-    *(f"OTEL_EXPORTER_OTLP_{signal}{name}" for signal in _SIGNALS for name in ("TIMEOUT", "COMPRESSION")),
-    "OTEL_METRICS_EXEMPLAR_FILTER",
-)
-_HEADERS = tuple(f"OTEL_EXPORTER_OTLP_{signal}HEADERS" for signal in _SIGNALS)
-_INTERNAL_METRICS = "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED"
+# Not for the SDK: it takes a bad exemplar filter for fatal; outputs.py knows the good ones.
+_OURS = ("OTEL_METRICS_EXEMPLAR_FILTER",)
+_DEFAULTS = {
+    "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED": "true",
+    # Both gather for half a second: a burst of a thousand commands must not push its own beginning out.
+    "OTEL_BSP_MAX_QUEUE_SIZE": "16384",
+    "OTEL_BLRP_MAX_QUEUE_SIZE": "16384",
+}
 
 _lock = threading.Lock()
 
 
 @contextlib.contextmanager
-def sdk_environ(environ: Mapping[str, str], *, own_endpoint: bool) -> Iterator[None]:
-    """`os.environ` has the OTEL_* variables of `environ` inside, and what it had before outside.
-
-    With `own_endpoint` the variables' headers are left out: they may hold somebody else's token, and are meant
-    for the endpoint that the configuration replaces.
-    """
+def sdk_environ(environ: Mapping[str, str]) -> Iterator[None]:
+    """`os.environ` has the OTEL_* variables of `environ` inside, and what it had before outside."""
     with _lock:
         before = {name: value for name, value in os.environ.items() if name.startswith("OTEL_")}
         inside = {name: value for name, value in environ.items() if name.startswith("OTEL_")}
-        for name in _OURS + (_HEADERS if own_endpoint else ()):
+        for name in _OURS:
             inside.pop(name, None)
-        inside.setdefault(_INTERNAL_METRICS, "true")
+        inside = {**_DEFAULTS, **inside}
         _replace(before, inside)
         try:
             yield

@@ -1,112 +1,133 @@
 """OTLP exporters for a target, over HTTP or gRPC. Either library is loaded only when it is asked for.
 
-To be called within `environment.sdk_environ`: certificates and headers are read by the SDK.
+The SDK's batches are encoded by its own encoders. Spans and log records then go into the spool, which is quick and
+certain, and a sender takes them from there; metrics are sent at once or not at all, since the next ones say more.
 """
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+import time
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.exporter.otlp.common._aggregation import _get_aggregation, _get_temporality
+from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from sidecar.telemetry.answers import Verdict
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import MeterProvider
-    from opentelemetry.sdk._logs.export import LogRecordExporter
-    from opentelemetry.sdk.metrics.export import MetricExporter
-    from opentelemetry.sdk.trace.export import SpanExporter
+    from collections.abc import Callable, Sequence
 
-    from sidecar.telemetry.settings import TelemetrySettings
-    from sidecar.telemetry.targets import Target
+    from opentelemetry.sdk._logs import ReadableLogRecord
+    from opentelemetry.sdk.metrics.export import MetricsData
+    from opentelemetry.sdk.trace import ReadableSpan
 
-T = TypeVar("T")
+    from sidecar.telemetry.answers import Answer
+    from sidecar.telemetry.sender import Sender, Transport
+    from sidecar.telemetry.targets import Signal, Target
 
-# A proxy variable captures even 127.0.0.1 with gRPC; a Collector on this host is never behind one.
-_NO_PROXY = (("grpc.enable_http_proxy", 0),)
+_MAX_BYTES = 1 << 20
+"""A larger batch is halved: a gRPC server takes 4 MiB by default, and the spool drops whole requests."""
+
+
+def transport(signal: Signal, target: Target) -> Transport:
+    """The way to `target`. Raises what the library does for a certificate or address that makes no sense."""
+    if target.protocol == "grpc":
+        from sidecar.telemetry.over_grpc import OverGrpc
+
+        return OverGrpc(signal, target)
+    from sidecar.telemetry.over_http import OverHttp
+
+    return OverHttp(signal, target)
+
+
+class SpooledSpans(SpanExporter):
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        _hand_over(self._sender, spans, encode_spans)
+        return SpanExportResult.SUCCESS
+
+
+class SpooledLogs(LogRecordExporter):
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        _hand_over(self._sender, batch, encode_logs)
+        return LogRecordExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        """The sender has an end of its own."""
+
+    def force_flush(self, timeout_millis: int = 10_000) -> bool:
+        return True
+
+
+class PlainMetrics(MetricExporter):
+    """One try for each collection. `closing` bounds the last one."""
+
+    def __init__(
+        self,
+        target: Target,
+        way: Transport,
+        closing: Closing,
+        tell: Callable[[str], None],
+        observe: Callable[[int, Answer, float], None],
+    ) -> None:
+        # Private, for OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE and its like; the SDK is pinned.
+        super().__init__(_get_temporality(None), _get_aggregation(None))
+        self._target = target
+        self._way = way
+        self._closing = closing
+        self._tell = tell
+        self._observe = observe
+
+    def export(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> MetricExportResult:
+        body: bytes = encode_metrics(metrics_data).SerializeToString()
+        started_s = time.perf_counter()
+        answer = self._way.send(body, self._closing.timeout_s(self._target.timeout_s))
+        self._observe(_points(metrics_data), answer, time.perf_counter() - started_s)
+        if answer.reason:
+            self._tell(f"metrics: {self._target.shown}: {answer.reason}")
+        return MetricExportResult.SUCCESS if answer.verdict is Verdict.TAKEN else MetricExportResult.FAILURE
+
+    def force_flush(self, timeout_millis: float = 10_000) -> bool:
+        return True
+
+    def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:
+        """Nothing is held."""
 
 
 class Closing:
-    """The word that the end has come, shared by the exporters of a process."""
+    """The word that the end has come. `deadline_s` is on the monotonic clock; None while there is no hurry."""
 
     def __init__(self) -> None:
         self.deadline_s: float | None = None
-        """On the monotonic clock; None while there is no hurry."""
-        self._exporters: list[object] = []
 
-    def watch(self, exporter: T) -> T:
-        self._exporters.append(exporter)
-        return exporter
-
-    def begin(self, deadline_s: float) -> None:
-        """From now on one try each, and a wait between tries ends.
-
-        The exporters' own `shutdown` would do that too, but has them refuse all that is still queued. So the
-        event it sets is set here, which is theirs alone; where another version has none, the caller's budget is
-        what bounds them.
-        """
-        self.deadline_s = deadline_s
-        for exporter in self._exporters:
-            http_client = getattr(exporter, "_client", None)
-            for holder, name in ((http_client, "_shutdown_event"), (exporter, "_shutdown_in_progress")):
-                event = getattr(holder, name, None)
-                if isinstance(event, threading.Event):
-                    event.set()
+    def timeout_s(self, usual_s: float) -> float:
+        return usual_s if self.deadline_s is None else min(usual_s, self.deadline_s - time.monotonic())
 
 
-def span_exporter(target: Target, settings: TelemetrySettings, meters: MeterProvider, closing: Closing) -> SpanExporter:
-    if target.protocol == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as OverGrpc
-
-        return closing.watch(OverGrpc(meter_provider=meters, **_grpc(target, settings)))
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as OverHttp
-
-    return closing.watch(OverHttp(meter_provider=meters, **_http(target, settings, closing)))
-
-
-def metric_exporter(
-    target: Target, settings: TelemetrySettings, meters: MeterProvider, closing: Closing
-) -> MetricExporter:
-    if target.protocol == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as OverGrpc
-
-        return closing.watch(OverGrpc(meter_provider=meters, **_grpc(target, settings)))
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as OverHttp
-
-    return closing.watch(OverHttp(meter_provider=meters, **_http(target, settings, closing)))
+def _hand_over(sender: Sender, batch: Sequence[Any], encode: Callable[[Sequence[Any]], Any]) -> None:
+    body: bytes = encode(batch).SerializeToString()
+    if len(body) > _MAX_BYTES and len(batch) > 1:
+        middle = len(batch) // 2
+        _hand_over(sender, batch[:middle], encode)
+        _hand_over(sender, batch[middle:], encode)
+    else:
+        sender.add(body, len(batch))
 
 
-def log_exporter(
-    target: Target, settings: TelemetrySettings, meters: MeterProvider, closing: Closing
-) -> LogRecordExporter:
-    if target.protocol == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as OverGrpc
-
-        return closing.watch(OverGrpc(meter_provider=meters, **_grpc(target, settings)))
-    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as OverHttp
-
-    return closing.watch(OverHttp(meter_provider=meters, **_http(target, settings, closing)))
-
-
-def _grpc(target: Target, settings: TelemetrySettings) -> dict[str, Any]:
-    import grpc  # type: ignore[import-untyped]  # ships no types
-
-    compressions = {"gzip": grpc.Compression.Gzip, "deflate": grpc.Compression.Deflate}
-    options: dict[str, Any] = {"endpoint": target.endpoint, "timeout": target.timeout_s}
-    options["compression"] = compressions.get(target.compression, grpc.Compression.NoCompression)
-    if settings.otlp_headers:
-        # Metadata keys of HTTP/2 are lower case; gRPC refuses others.
-        options["headers"] = tuple((key.lower(), value) for key, value in settings.otlp_headers.items())
-    if target.loopback:
-        options["channel_options"] = _NO_PROXY
-    return options
-
-
-def _http(target: Target, settings: TelemetrySettings, closing: Closing) -> dict[str, Any]:
-    from opentelemetry.exporter.otlp.proto.http import Compression
-
-    from sidecar.telemetry.http_session import Session
-
-    options: dict[str, Any] = {"endpoint": target.endpoint, "timeout": target.timeout_s}
-    options["compression"] = Compression(target.compression)
-    options["session"] = Session(closing, loopback=target.loopback)
-    if settings.otlp_headers:
-        options["headers"] = dict(settings.otlp_headers)
-    return options
+def _points(data: MetricsData) -> int:
+    return sum(
+        len(metric.data.data_points)
+        for resource_metrics in data.resource_metrics
+        for scope_metrics in resource_metrics.scope_metrics
+        for metric in scope_metrics.metrics
+    )

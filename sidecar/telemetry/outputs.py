@@ -23,9 +23,12 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from sidecar.telemetry import exporters
 from sidecar.telemetry.conventions.metrics import EXPORT_BOUNDS_S
 from sidecar.telemetry.environment import sdk_environ
+from sidecar.telemetry.export_metrics import exporter_metrics, observe_spool
 from sidecar.telemetry.families import Families
 from sidecar.telemetry.logs import LogEvents
 from sidecar.telemetry.metrics import Metrics, cardinality_limit
+from sidecar.telemetry.sender import Sender
+from sidecar.telemetry.spool import Spool
 from sidecar.telemetry.suspects import OtlpReader
 from sidecar.telemetry.targets import SIGNALS, Signal, Target, target_of
 
@@ -42,6 +45,12 @@ if TYPE_CHECKING:
 
 _DELAY_MS = 500
 """How long spans and log events are gathered: a heartbeat should be seen while it is news."""
+
+_INLINE_ADOPTS_AFTER_S = 10.0
+"""A process that lives for one command looks after what others have left only if that takes longer than this."""
+
+_TO_SPOOL = 0.6
+"""The part of the time for the end that what is queued has, to reach the spool; the rest is for sending it."""
 
 _EXEMPLAR_FILTERS = {"always_on": AlwaysOnExemplarFilter, "always_off": AlwaysOffExemplarFilter}
 
@@ -74,7 +83,9 @@ class Outputs:
         self._settings = settings
         self._resource = resource
         self._problems = problems
+        self.spool = Spool(settings.spool, problems.add)
         self._closing = exporters.Closing()
+        self._senders: list[Sender] = []
         self._families = Families(settings.families)
         self._monotonic_ns = monotonic_ns
         self._unix_ns = unix_ns
@@ -86,38 +97,36 @@ class Outputs:
                 self.targets[signal] = target
         for note in notes:
             problems.add(note)
-        own_endpoint = settings.otlp_endpoint is not None
-        with sdk_environ(settings.environ, own_endpoint=own_endpoint), warnings.catch_warnings():
+        with sdk_environ(settings.environ), warnings.catch_warnings():
             # A dependency's warning about its own dependencies would reach stderr.
             warnings.simplefilter("ignore")
             self._build()
 
     def shutdown(self, budget_s: float) -> None:
-        """Send what is queued, and return within `budget_s` whatever the exporters do.
+        """Send what is queued, and return within `budget_s` whatever the Collector does.
 
-        A refused Collector would hold the SDK's own shutdown for 6-8 s a signal, a silent one for 10-30. What is
-        not through by then is lost with the process: the threads are daemons.
+        What it does not take by then is in the spool. The last metrics are lost: their gauges would be stale. Left
+        to itself the SDK would take 6-8 s a signal for a Collector that refuses, 10-30 for a silent one.
         """
         deadline_s = time.monotonic() + budget_s
-        self._closing.begin(deadline_s)
-        endings: list[Callable[[], object]] = []
-        if self.spans is not None:
-            endings.append(self.spans.shutdown)
-        if self.logs is not None:
-            endings.append(self.logs.shutdown)
-        if self._otlp_reader is not None:
-            endings.append(self._otlp_reader.shutdown)
-        if self.prometheus is not None:
-            endings.append(self.prometheus.shutdown)
-        threads = [threading.Thread(target=self._end, args=(ending,), daemon=True) for ending in endings]
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(max(0.0, deadline_s - time.monotonic()))
-        except RuntimeError as error:
-            # The interpreter is going down already and makes no more threads.
-            self._problems.add(str(error))
+        self._closing.deadline_s = deadline_s
+        for sender in self._senders:
+            sender.begin_end(deadline_s)
+        queues = [ending.shutdown for ending in (self.spans, self.logs) if ending is not None]
+        others = [ending.shutdown for ending in (self._otlp_reader, self.prometheus) if ending is not None]
+        spooling = [self._ending(ending) for ending in queues]
+        rest = [self._ending(ending) for ending in others]
+        _join(spooling, deadline_s - budget_s * (1 - _TO_SPOOL))
+        ended = [sender.end() for sender in self._senders]
+        _join([*spooling, *rest], deadline_s)
+        if all(ended) and not any(thread.is_alive() for thread in spooling):
+            # Else it is left to the kernel: a thread may be using it.
+            self.spool.close()
+
+    def try_now(self) -> None:
+        """Somebody knows that the Collector is back."""
+        for sender in self._senders:
+            sender.try_now()
 
     def _build(self) -> None:
         chosen = self._settings.environ.get("OTEL_METRICS_EXEMPLAR_FILTER", "").strip().lower()
@@ -141,8 +150,15 @@ class Outputs:
     def _build_otlp_metrics(self, meters: MeterProvider) -> None:
         target = self.targets.get("metrics")
         if target is not None:
+            exporter = exporters.PlainMetrics(
+                target,
+                exporters.transport("metrics", target),
+                self._closing,
+                self._problems.add,
+                exporter_metrics("metrics", target, meters),
+            )
             self._otlp_reader = OtlpReader(
-                exporters.metric_exporter(target, self._settings, meters, self._closing),
+                exporter,
                 self._settings.metric_export_interval_ns / 1e6,
                 cardinality_limits={Counter: cardinality_limit(self._families)},
             )
@@ -163,17 +179,37 @@ class Outputs:
             if reader is not None:
                 reader.suspects = self.metrics.worst_suspects
 
+        if daemon:
+            observe_spool(self.spool, meters)
+
     def _build_spans(self, meters: MeterProvider) -> None:
-        target = self.targets.get("traces")
-        if target is not None:
-            exporter = exporters.span_exporter(target, self._settings, meters, self._closing)
-            self.spans = BatchSpanProcessor(exporter, schedule_delay_millis=_DELAY_MS, meter_provider=meters)
+        sender = self._sender("traces", meters)
+        if sender is not None:
+            self.spans = BatchSpanProcessor(
+                exporters.SpooledSpans(sender), schedule_delay_millis=_DELAY_MS, meter_provider=meters
+            )
 
     def _build_logs(self, meters: MeterProvider) -> None:
-        target = self.targets.get("logs")
-        if target is not None:
-            exporter = exporters.log_exporter(target, self._settings, meters, self._closing)
-            self.logs = LogEvents(self._resource, exporter, meters, _DELAY_MS)
+        sender = self._sender("logs", meters)
+        if sender is not None:
+            self.logs = LogEvents(self._resource, exporters.SpooledLogs(sender), meters, _DELAY_MS)
+
+    def _sender(self, signal: Signal, meters: MeterProvider) -> Sender | None:
+        target = self.targets.get(signal)
+        if target is None:
+            return None
+        sender = Sender(
+            signal,
+            target,
+            exporters.transport(signal, target),
+            self.spool,
+            self._problems.add,
+            exporter_metrics(signal, target, meters),
+            adopt_after_s=0.0 if self._settings.scope == "daemon" else _INLINE_ADOPTS_AFTER_S,
+        )
+        self._senders.append(sender)
+        sender.start()
+        return sender
 
     def _try(self, build: Callable[[MeterProvider], None], meters: MeterProvider) -> None:
         try:
@@ -181,8 +217,23 @@ class Outputs:
         except Exception as error:  # noqa: BLE001 - a bad variable or a taken port, of any library's own error
             self._problems.add(f"{build.__name__.removeprefix('_build_')}: {error!r}"[:500])
 
+    def _ending(self, ending: Callable[[], object]) -> threading.Thread:
+        thread = threading.Thread(target=self._end, args=(ending,), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # The interpreter is going down already and makes no more threads.
+            self._problems.add(str(error))
+        return thread
+
     def _end(self, ending: Callable[[], object]) -> None:
         try:
             ending()
         except Exception as error:  # noqa: BLE001 - the SDK's, of any kind; a thread's traceback would go to stderr
             self._problems.add(f"shutdown: {error!r}"[:500])
+
+
+def _join(threads: list[threading.Thread], deadline_s: float) -> None:
+    for thread in threads:
+        if thread.is_alive():
+            thread.join(max(0.0, deadline_s - time.monotonic()))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sidecar.telemetry.families import DEFAULT_FAMILIES
+from sidecar.telemetry.spool import SpoolLimits
 
 Protocol = Literal["http/protobuf", "grpc"]
 
@@ -29,4 +30,5 @@ class TelemetrySettings:
     prometheus_port: int = 0
     families: tuple[str, ...] = DEFAULT_FAMILIES
     scope: Literal["daemon", "inline"] = "daemon"
+    spool: SpoolLimits = field(default_factory=SpoolLimits)
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)

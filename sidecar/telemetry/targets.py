@@ -7,9 +7,9 @@ https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,23 +22,40 @@ SIGNALS: tuple[Signal, ...] = ("traces", "metrics", "logs")
 
 _DEFAULT_TIMEOUT_MS = 10_000
 _GRPC_PORT = 4317
+# What a field name of HTTP has not (RFC 9110, 5.6.2: token); keys of gRPC metadata are narrower still.
+_NOT_IN_A_TOKEN = frozenset(' \t"(),/:;<=>?@[\\]{}')
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM: whom to trust (None: the system's authorities), and who we are (None: nobody in particular)."""
+
+    certificate: str | None = None
+    client_key: str | None = None
+    client_certificate: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One signal's way out. `endpoint` is the whole URL, its path included over HTTP."""
+    """One signal's way out. `endpoint` is the whole URL, its path included over HTTP.
+
+    `headers` have lower-case names. `insecure` is for gRPC, whose endpoint may have no scheme that says it.
+    """
 
     protocol: Protocol
     endpoint: str
     timeout_s: float
     loopback: bool
     compression: Compression = "none"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    insecure: bool = True
+    tls: Tls = field(default_factory=Tls)
 
     @property
     def shown(self) -> str:
         """The endpoint without what may be a password in it."""
         parts = urlsplit(self.endpoint)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def sdk_disabled(environ: Mapping[str, str]) -> bool:
@@ -59,6 +76,13 @@ def target_of(signal: Signal, settings: TelemetrySettings, problems: list[str]) 
         _timeout_s(signal, environ, problems),
         is_loopback(endpoint),
         _compression(signal, environ, problems),
+        _headers(signal, settings, problems),
+        _insecure(signal, endpoint, environ),
+        Tls(
+            _variable(signal, "CERTIFICATE", environ) or None,
+            _variable(signal, "CLIENT_KEY", environ) or None,
+            _variable(signal, "CLIENT_CERTIFICATE", environ) or None,
+        ),
     )
 
 
@@ -145,6 +169,29 @@ def _compression(signal: Signal, environ: Mapping[str, str], problems: list[str]
     if asked not in ("", "none"):
         problems.append(f"OTLP compression {asked!r} is not supported; use gzip, deflate or none")
     return "none"
+
+
+def _headers(signal: Signal, settings: TelemetrySettings, problems: list[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    if settings.otlp_endpoint is None:
+        # Else the variables' are left out: they may hold somebody else's token, and are meant for the endpoint
+        # that the configuration replaces.
+        for item in _variable(signal, "HEADERS", settings.environ).split(","):
+            name, equals, value = item.partition("=")
+            name, value = name.strip().lower(), unquote(value.strip())
+            if equals and name.isascii() and not set(name) & _NOT_IN_A_TOKEN and value.isprintable() and name:
+                headers[name] = value
+            elif item.strip():
+                problems.append("a header in OTEL_EXPORTER_OTLP_HEADERS is not name=value, and is left out")
+    return headers | {name.lower(): value for name, value in (settings.otlp_headers or {}).items()}
+
+
+def _insecure(signal: Signal, endpoint: str, environ: Mapping[str, str]) -> bool:
+    scheme = urlsplit(endpoint).scheme
+    if scheme == "https":
+        return False
+    asked = _variable(signal, "INSECURE", environ).lower()
+    return asked == "true" if asked else True
 
 
 def _variable(signal: Signal, name: str, environ: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ raise TimeoutError that names what came instead. Callbacks run on the receiving 
 from __future__ import annotations
 
 import gzip
+import socket
 import threading
 import time
 import zlib
@@ -116,7 +117,7 @@ class OtlpReceiver:
         self._want_grpc = grpc
         self._http_port = http_port
         self._grpc_port = grpc_port
-        self._http: ThreadingHTTPServer | None = None
+        self._http: _Server | None = None
         self._grpc: Any = None
 
     def start(self) -> OtlpReceiver:
@@ -135,6 +136,7 @@ class OtlpReceiver:
         if self._http is not None:
             self._http.shutdown()
             self._http.server_close()
+            self._http.hang_up()
             self._http = None
         if self._grpc is not None:
             self._grpc.stop(grace=None).wait()
@@ -203,6 +205,26 @@ class OtlpReceiver:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: set[socket.socket] = set()
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        """A connection that is kept alive would go on being served by its thread."""
+        for connection in list(self._open):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # the client was faster
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up is no news; the default prints a traceback."""

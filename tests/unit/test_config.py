@@ -148,6 +148,8 @@ LINES = [
     ("otlp_endpoint", "localhost:4318", "a URL like http://127.0.0.1:4318"),
     ("otlp_protocol", "http", "http/protobuf or grpc"),
     ("metric_export_interval", "999ms", "a duration like 90s, 2m, 500ms or 1h30m, at most a year, at least 1s"),
+    ("spool_max_bytes", "64 miles", "a number of bytes like 500KB, 64MiB or 1GiB (0 = none)"),
+    ("spool_max_bytes", "-1", "a number of bytes like 500KB, 64MiB or 1GiB (0 = none)"),
     ("daemon_environment", "A B", "names of environment variables separated by commas, like AWS_PROFILE,HTTPS_PROXY"),
 ]
 

@@ -20,10 +20,13 @@ def test_the_options_of_run_are_the_options_of_the_model():
     attributes = {option.attribute for option in OPTIONS if option.scope != "daemon"}
     assert set(RunOptions.__slots__) - {"argv"} == attributes - {
         "shell",  # is in argv
-        "otlp_endpoint",  # these four are read by the telemetry itself, inline
+        "otlp_endpoint",  # these are read by the telemetry itself, inline
         "otlp_protocol",
         "otlp_headers",
         "metric_export_interval_ns",
+        "spool",
+        "spool_max_bytes",
+        "spool_max_age_ns",
     }
 
 
@@ -118,6 +121,7 @@ GOOD = {
     "duration": ["0", "1.5s", "20ms"],
     "heartbeat": ["0", "10ms", "1m"],
     "export_interval": ["1s", "1m"],
+    "size": ["0", "500", "64MiB", "1 gb"],
     "bool": ["true", "off", "1", "NO"],
     "pty": ["auto", "true", "no"],
     "identifier": ["", "call_1", "漢字", "--pty", "-"],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sidecar.telemetry.settings import TelemetrySettings
-from sidecar.telemetry.targets import SIGNALS, Signal, Target, is_loopback, target_of
+from sidecar.telemetry.targets import SIGNALS, Signal, Target, Tls, is_loopback, target_of
 
 BASE = "OTEL_EXPORTER_OTLP_"
 
@@ -81,6 +81,50 @@ def test_compression(asked: str, got: str) -> None:
     assert target is not None
     assert target.compression == got
     assert len(problems) == (asked == "x")
+
+
+def test_headers_of_the_signal_then_of_all_then_ours() -> None:
+    environ = {f"{BASE}HEADERS": "Api-Key=a%20b,broken, x = 1", f"{BASE}LOGS_HEADERS": "only=logs"}
+    target, problems = _target("traces", environ)
+    assert target is not None
+    assert target.headers == {"api-key": "a b", "x": "1"}
+    assert len(problems) == 1
+    assert "a b" not in repr(target) + problems[0]
+    target, _ = _target("logs", environ, otlp_headers={"X-Key": "ours"})
+    assert target is not None
+    assert target.headers == {"only": "logs", "x-key": "ours"}
+
+
+def test_somebody_elses_token_does_not_go_to_our_endpoint() -> None:
+    environ = {f"{BASE}HEADERS": "a=b", f"{BASE}TRACES_HEADERS": "c=d"}
+    target, _ = _target("traces", environ, otlp_endpoint="http://ours:1")
+    assert target is not None
+    assert target.headers == {}
+
+
+def test_tls() -> None:
+    environ = {f"{BASE}CERTIFICATE": "/all", f"{BASE}TRACES_CLIENT_KEY": "/key", f"{BASE}CLIENT_CERTIFICATE": "/me"}
+    target, _ = _target("traces", environ)
+    assert target is not None
+    assert target.tls == Tls("/all", "/key", "/me")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "asked", "insecure"),
+    [
+        ("http://c:1", "", True),
+        ("https://c:1", "", False),
+        ("https://c:1", "true", False),
+        ("c:1", "", True),
+        ("c:1", "false", False),
+        ("unix:///run/otlp.sock", "", True),
+    ],
+)
+def test_insecure_is_asked_only_where_the_scheme_does_not_say_it(endpoint: str, asked: str, insecure: bool) -> None:
+    environ = {f"{BASE}INSECURE": asked, f"{BASE}PROTOCOL": "grpc", f"{BASE}ENDPOINT": endpoint}
+    target, _ = _target("traces", environ)
+    assert target is not None
+    assert target.insecure is insecure
 
 
 def test_unknown_protocol_falls_back_and_says_so() -> None:

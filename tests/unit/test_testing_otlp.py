@@ -1,6 +1,7 @@
 """The OTLP receiver takes what a real exporter sends, over both protocols, and waits well."""
 
 import gzip
+import http.client
 import threading
 import urllib.error
 import urllib.request
@@ -110,3 +111,21 @@ def test_clock() -> None:
     assert (clock.monotonic_ns(), clock.unix_ns()) == (1_500_000_000, 500_000_000)
     with pytest.raises(ValueError, match="go back"):
         clock.advance(-1)
+
+
+def test_a_receiver_that_stops_hangs_up() -> None:
+    with OtlpReceiver() as receiver:
+        address = receiver.http_endpoint.removeprefix("http://")
+        kept = http.client.HTTPConnection(address, timeout=5)
+        kept.request("POST", "/v1/traces", _request("kept alive"))
+        assert kept.getresponse().read() == b""
+
+    # Its thread would have gone on serving the connection, for a Collector that is said to be away.
+    def too_late() -> None:
+        kept.request("POST", "/v1/traces", _request("too late"))
+        kept.getresponse()
+
+    with pytest.raises((http.client.HTTPException, OSError)):
+        too_late()
+    assert [span.name for span in receiver.spans] == ["kept alive"]
+    kept.close()

@@ -32,6 +32,7 @@ LABELS: Final = {
         Attribute("verdict", "string", "", "network_wait", "One of the verdicts; of heartbeats also `none`"),
         Attribute("outcome", "string", "", "exited", "The settle reason"),
         Attribute("trace_id", "string", "", "4bf92f3577b34da6a3ce929d0e0e4736", "The command's trace, in hex"),
+        Attribute("signal", "string", "", "traces", "`traces` or `logs`"),
         Attribute("session", "string", "", "s-42", "The agent's session; empty if none is known"),
     )
 }
@@ -136,6 +137,23 @@ METRICS: Final = {
             (),
             "When the daemon's loop last turned (Unix time): a stuck loop ages",
             "1764666000.5",
+        ),
+        Metric(
+            "sidecar.spool.items",
+            _GAUGE,
+            "{record}",
+            ("signal",),
+            "Spans or log records that wait to be taken by the Collector",
+            "12",
+        ),
+        Metric("sidecar.spool.bytes", _GAUGE, "By", ("signal",), "Size of the requests they are in", "8123"),
+        Metric(
+            "sidecar.spool.dropped",
+            _COUNTER,
+            "{record}",
+            ("signal",),
+            "Spans or log records given up: too many, too old, or refused for good; born at 0",
+            "0",
         ),
     )
 }
