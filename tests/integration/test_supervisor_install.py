@@ -121,3 +121,32 @@ def test_a_copied_environment_does_not_run_the_code_of_its_original(spaced: Inst
 def test_the_layout_is_that_of_the_wheel() -> None:
     assert SITE_PACKAGES.startswith("lib/python3")
     assert shutil.which(str(ROOT / "bin" / "sidecar"))
+
+
+@pytest.mark.parametrize("name", ["sidecar", "sidecar-sh"])
+def test_a_folder_made_by_pip_install_target(tmp_path: Path, name: str) -> None:
+    """The packages lie beside `bin`, where neither the script nor `site` would look."""
+    (tmp_path / "bin").mkdir()
+    shutil.copy(ROOT / "bin" / name, tmp_path / "bin" / name)
+    for package in ("sidecar", "collectors"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    words = ["run", "--", "echo", "on"] if name == "sidecar" else ["-c", "echo on"]
+    environ = {"PATH": os.environ.get("PATH", os.defpath), "SIDECAR_SOCKET": "/dev/null/none"}
+    done = subprocess.run(
+        [str(tmp_path / "bin" / name), *words], env=environ, cwd=tmp_path / "bin", capture_output=True, timeout=WAIT_S
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"on\n", b"")
+
+
+@pytest.mark.parametrize("name", ["sidecar", "sidecar-sh"])
+def test_a_script_without_its_package_says_so_in_one_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / "bin").mkdir()
+    shutil.copy(ROOT / "bin" / name, tmp_path / "bin" / name)
+    # An interpreter that has nothing installed: this one's environment would have the package.
+    (tmp_path / "bin" / "python3").symlink_to(os.path.realpath(sys.executable))
+    done = subprocess.run(
+        [str(tmp_path / "bin" / name), "-c", "echo on"], cwd=tmp_path, capture_output=True, timeout=WAIT_S
+    )
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert done.stderr.count(b"\n") == 1
+    assert b"install agent-shell-sidecar again" in done.stderr
