@@ -6,7 +6,6 @@ path of an open. Cost: 2 microseconds a thread, about 5 more where memory is rea
 Cannot see: None; then `wait_channel` may tell the kernel function instead.
 """
 
-import platform
 import struct
 from collections.abc import Callable
 
@@ -69,7 +68,7 @@ class _Arguments:
         return None if data is None else int(struct.unpack("=i", data)[0])
 
 
-def read_call(kernel: Kernel, pid: int, tid: int, machine: str = platform.machine()) -> Call | None:
+def read_call(kernel: Kernel, pid: int, tid: int) -> Call | None:
     """The call of one thread; None: may not be read, or the thread is gone."""
     data = kernel.read(f"{pid}/task/{tid}/syscall")
     if not data:
@@ -87,7 +86,7 @@ def read_call(kernel: Kernel, pid: int, tid: int, machine: str = platform.machin
         return None
     if len(values) < 6:
         return None
-    name = syscalls.name_of(number, machine, compat)
+    name = syscalls.name_of(number, kernel.machine, compat)
     arguments = _Arguments(kernel, pid, tid, values, compat)
     return decode(name, arguments)
 
@@ -95,7 +94,7 @@ def read_call(kernel: Kernel, pid: int, tid: int, machine: str = platform.machin
 def decode(name: str, arguments: _Arguments) -> Call:
     if name in syscalls.READS or name in syscalls.WRITES or name in _BY_DESCRIPTOR:
         return Call(name, descriptor=arguments.signed(0))
-    decoder = _DECODERS.get(name)
+    decoder = _path if name in _PATH_FIRST or name in _PATH_SECOND else _DECODERS.get(name)
     return Call(name) if decoder is None else decoder(name, arguments)
 
 
@@ -220,11 +219,11 @@ def _futex(name: str, arguments: _Arguments) -> Call:
     return call
 
 
-def _open(name: str, arguments: _Arguments) -> Call:
-    data = arguments.memory(arguments[0 if name == "open" else 1], 256)
-    if data is None:
-        return Call("open")
-    return Call("open", path=data.split(b"\0", 1)[0].decode("utf-8", "replace"))
+def _path(name: str, arguments: _Arguments) -> Call:
+    """A call on a path: the first argument, or the second after a folder's descriptor."""
+    data = arguments.memory(arguments[0 if name in _PATH_FIRST else 1], 256)
+    plain = "open" if name in ("openat", "openat2") else name
+    return Call(plain, path=None if data is None else data.split(b"\0", 1)[0].decode("utf-8", "replace"))
 
 
 def _restart(name: str, arguments: _Arguments) -> Call:
@@ -261,6 +260,13 @@ _BY_DESCRIPTOR = frozenset(
         "copy_file_range",
     }
 )
+_PATH_FIRST = frozenset(
+    {"open", "stat", "lstat", "access", "truncate", "rename", "unlink", "mkdir", "rmdir", "readlink", "chdir", "execve"}
+)
+_PATH_SECOND = frozenset(
+    {"openat", "openat2", "newfstatat", "statx", "faccessat", "faccessat2", "unlinkat", "mkdirat", "renameat"}
+    | {"renameat2", "readlinkat", "execveat"}
+)
 _DECODERS: dict[str, Callable[[str, _Arguments], Call]] = {
     "nanosleep": _nanosleep,
     "clock_nanosleep": _clock_nanosleep,
@@ -284,8 +290,5 @@ _DECODERS: dict[str, Callable[[str, _Arguments], Call]] = {
     "pselect6_time64": _select,
     "futex": _futex,
     "futex_time64": _futex,
-    "open": _open,
-    "openat": _open,
-    "openat2": _open,
     "restart_syscall": _restart,
 }

@@ -10,6 +10,7 @@ Cost: open, read and close are about 3 microseconds together. Privilege: none he
 
 import errno
 import os
+import platform
 import termios
 import time
 
@@ -47,6 +48,8 @@ class Kernel:
         self.proc_root = proc_root
         self.denied = denied
         self.refused: set[str] = set()
+        self.machine = platform.machine()
+        self.own_pid = os.getpid()
         self._prefix = proc_root.rstrip("/") + "/"
 
     def read(self, path: str) -> bytes | None:

@@ -4,8 +4,6 @@ Counters first, for all. Then, if they do not already decide (`core.working`), w
 and only for what is waited on: the descriptor, its other ends, its socket, its lock.
 """
 
-import os
-
 from collectors import terminals
 from collectors.calls import read_call
 from collectors.cgroups import Cgroups
@@ -13,7 +11,7 @@ from collectors.descriptors import Descriptors, ends_of, fdinfo
 from collectors.kernel import Kernel
 from collectors.locks import name_holders, read_locks
 from collectors.neighbours import neighbours_of
-from collectors.processes import Tree, add_storage
+from collectors.processes import Tree, add_storage, sample_states
 from collectors.sockets import Sockets
 from collectors.unseen import describe
 from sidecar.core import evidence
@@ -21,7 +19,23 @@ from sidecar.core.evidence import RUNNING, Descriptor, Look, Process, Thread
 
 _RETRIES_AT_MOST = 8
 _RETRY_PAUSE_S = 0.003
-_NEEDS_CHANNEL = frozenset({"open", "restart_syscall", "read", "write"})
+_SAY_ENOUGH = frozenset(
+    {
+        "nanosleep",
+        "clock_nanosleep",
+        "futex",
+        "poll",
+        "select",
+        "epoll",
+        "wait4",
+        "waitid",
+        "accept",
+        "accept4",
+        "connect",
+    }
+    | {"recvfrom", "recvmsg", "pause", "rt_sigsuspend", "rt_sigtimedwait", "flock"}
+)
+"""Calls beside which the wait channel tells nothing new."""
 _SIGNAL_CALLS = frozenset({"futex", "pause", "rt_sigsuspend", "rt_sigtimedwait"})
 _SHORT_SLEEP_S = 2.0
 
@@ -66,7 +80,7 @@ class Looker:
         roots = [self.root, *self.extra_roots]
         if self.supervisor is not None:
             roots += tree.children(self.supervisor)
-        tree.walk(roots, self.excluded | {os.getpid()})
+        tree.walk(roots, self.excluded | {kernel.own_pid})
         look = Look(kernel.now_ns(), self.root, tree.processes, is_whole=tree.is_whole)
         for process in tree.processes.values():
             earlier = before.processes.get(process.pid) if before is not None else None
@@ -97,8 +111,6 @@ class Looker:
 
     def sample(self, look: Look, states: dict[int, str]) -> None:
         """Add the states of this moment of (some of) the processes of `look` to `states`."""
-        from collectors.processes import sample_states
-
         sample_states(self.kernel, _worth_sampling(look), states)
 
     def _read_calls(self, alive: list[Process], before: Look | None) -> None:
@@ -118,7 +130,7 @@ class Looker:
                         self.kernel.pause(_RETRY_PAUSE_S)
                         thread.call = read_call(self.kernel, process.pid, thread.tid)
                 call = thread.call
-                if call is None or thread.state == "D" or call.name in _NEEDS_CHANNEL or call.name.startswith("nr"):
+                if call is None or thread.state == "D" or call.was_resumed or call.name not in _SAY_ENOUGH:
                     thread.wait_channel = self._wait_channel(process.pid, thread.tid)
 
     def _wait_channel(self, pid: int, tid: int) -> str | None:
@@ -133,6 +145,8 @@ class Looker:
         call = thread.call
         if call is None:
             if thread.state not in "Tt":
+                if "nanosleep" in (thread.wait_channel or ""):
+                    waited.short_sleepers.append(process)
                 descriptors.read_all(process)
                 for number in sorted(process.descriptors or {}):
                     waited.add(process, descriptors.resolve(process, number))
@@ -142,7 +156,12 @@ class Looker:
         if call.name in ("nanosleep", "clock_nanosleep", "poll", "select") and not call.polled:
             length = call.asked_s if call.asked_s is not None else 0.0
             if length < _SHORT_SLEEP_S:
+                # It may pace a transfer, or poll for a lock: its sockets and files matter though it waits on none.
                 waited.short_sleepers.append(process)
+                descriptors.read_all(process)
+                for open_one in (process.descriptors or {}).values():
+                    if open_one.kind == evidence.SOCKET:
+                        waited.add(process, open_one)
         numbers = [number for number, _ in call.polled or ()]
         if call.descriptor is not None:
             numbers.append(call.descriptor)
@@ -195,7 +214,6 @@ class Looker:
         held = {lock.file.rpartition(":")[2]: lock for lock in locks if lock.holder is None and lock.is_write}
         look.locks = [lock for lock in locks if lock.pid in pids]
         for process in waited.short_sleepers if held else ():
-            descriptors.read_all(process)
             for found in list((process.descriptors or {}).values()):
                 if found.kind == evidence.FILE and found.target.startswith("/"):
                     lock = held.get(_inode_in(fdinfo(self.kernel, process.pid, found.number)))

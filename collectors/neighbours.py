@@ -4,8 +4,6 @@ The whole of /proc is not searched: that costs a thousand times as much, and fin
 microseconds a process, at most 48. Privilege: as for the tree; those of other users stay unnamed.
 """
 
-import os
-
 from collectors.kernel import Kernel
 from collectors.processes import Tree, read_stat
 from sidecar.core.evidence import Look, Process
@@ -35,5 +33,5 @@ def neighbours_of(kernel: Kernel, look: Look, supervisor: int | None) -> list[Pr
                         found[sibling] = relative
         pid = process.parent
     if supervisor is None:
-        found.pop(os.getpid(), None)
+        found.pop(kernel.own_pid, None)
     return list(found.values())

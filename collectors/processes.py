@@ -13,6 +13,8 @@ PROCESSES_AT_MOST = 1000
 THREADS_AT_MOST = 4000
 """A look is bounded: what is beyond is left out, and the look says that it is not whole."""
 
+_IO_WORKERS = ("iou-wrk-", "iou-sqp-")
+"""Threads of the kernel that io_uring puts into a process: they wait for work, and say nothing of it."""
 _TICK_NS = 1_000_000_000 // (os.sysconf("SC_CLK_TCK") or 100)
 
 
@@ -143,6 +145,8 @@ def read_thread(kernel: Kernel, pid: int, tid: int) -> Thread | None:
     try:
         record, faults = parse_stat(data)
     except (ValueError, IndexError):
+        return None
+    if record.program.startswith(_IO_WORKERS):
         return None
     thread = Thread(tid, record.state, major_faults=faults)
     _add_schedule(kernel, pid, thread)

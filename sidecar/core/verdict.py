@@ -1,22 +1,23 @@
 """Two looks at a process tree in, one verdict out: why is this command silent? Pure.
 
 1. The command has exited and somebody holds its output: `output_held`.
-2. Does the tree as a whole work, or is it held back as a whole? `tree_rules`, a table.
-3. Else what does each process wait for? `process_waits`, from the threads' calls (`call_waits`), descriptors
-   (`descriptor_waits`, `socket_waits`), mutexes (`futex_waits`), or from less (`blind_waits`).
-4. Who waits for whom? `wait_graph`. The verdict is the most telling of its leaves; a sure circle is a deadlock.
+2. Does the tree as a whole work, or is it held back as a whole? `rules.whole_tree`, a table.
+3. Else what does each process wait for? `rules.processes`, from its threads' calls (`rules.calls`), descriptors
+   (`descriptors`, `sockets`, `files`), mutexes (`futexes`), or from less (`blind`).
+4. Who waits for whom? `rules.graph`. The verdict is the most telling of its leaves; a sure circle is a deadlock.
 
 What cannot be read makes a verdict weaker or `unknown`, and is named with it; it never makes a hang of a wait.
 """
 
-from sidecar.core.descriptor_waits import most_telling
 from sidecar.core.evidence import Context, Look
 from sidecar.core.finding import MEASURED, PROVED, UNSURE, Leaf, Verdict
-from sidecar.core.process_waits import wait_of_process
-from sidecar.core.scene import RUNNING_WAIT, Scene, Wait
-from sidecar.core.tree_rules import verdict_of_tree
+from sidecar.core.rules.descriptors import most_telling
+from sidecar.core.rules.files import polled_lock
+from sidecar.core.rules.graph import circle_of, leaves_of
+from sidecar.core.rules.processes import wait_of_process
+from sidecar.core.rules.scene import RUNNING_WAIT, Scene, Wait
+from sidecar.core.rules.whole_tree import verdict_of_tree
 from sidecar.core.verdict_names import group_of
-from sidecar.core.wait_graph import circle_of, leaves_of
 
 _POLL_PERIOD_S = 5.0
 _LEAVES_SHOWN = 4
@@ -52,13 +53,21 @@ def _judge(scene: Scene) -> Verdict:
         return _verdict(scene, found, circle[0])
     leaves = leaves_of(scene, waits)
     if not leaves:
-        facts = "; ".join(f"{scene.name(pid)}: {wait.text}" for pid, wait in list(waits.items())[:_LEAVES_SHOWN])
-        return _verdict(scene, Wait("unknown", f"each process waits for another: {facts}", UNSURE), scene.after.root)
+        return _guessed_circle(scene, waits)
     first = most_telling([waits[pid] for pid in leaves])
     leaf = next(pid for pid in leaves if waits[pid] is first)
     found = _settle(scene, leaf, first)
     others = [f"{scene.name(pid)}: {waits[pid].text}" for pid in leaves if pid != leaf][:_LEAVES_SHOWN]
     return _verdict(scene, found, leaf, others)
+
+
+def _guessed_circle(scene: Scene, waits: dict[int, Wait]) -> Verdict:
+    """Everybody seems to wait for another, and an edge of it is a guess: that proves nothing."""
+    traced = [pid for pid, wait in waits.items() if wait.kind == "traced"]
+    if traced and not any(wait.confidence == UNSURE for wait in waits.values()):
+        return _verdict(scene, waits[traced[0]], traced[0])
+    facts = "; ".join(f"{scene.name(pid)}: {wait.text}" for pid, wait in list(waits.items())[:_LEAVES_SHOWN])
+    return _verdict(scene, Wait("unknown", f"each process waits for another: {facts}", UNSURE), scene.after.root)
 
 
 def _settle(scene: Scene, pid: int, wait: Wait) -> Wait:
@@ -67,6 +76,9 @@ def _settle(scene: Scene, pid: int, wait: Wait) -> Wait:
         return Wait("unknown", wait.text, UNSURE)
     if wait.kind == "sleeping":
         movement = scene.movement
+        lock = polled_lock(scene, pid) if pid in movement.ran else None
+        if lock is not None:
+            return lock
         woke = pid in movement.ran and (wait.left_s is None or wait.left_s < _POLL_PERIOD_S)
         if woke or movement.born or movement.reaped_work:
             text = f"wakes and does next to nothing: {wait.text}"

@@ -3,30 +3,14 @@
 from collections.abc import Callable
 
 from sidecar.core import evidence
-from sidecar.core.blind_waits import wait_unseen
-from sidecar.core.descriptor_waits import wait_on_descriptor, wait_on_set
 from sidecar.core.evidence import PAGE_FAULT, READ, RUNNING, WRITE, Call, Process, Thread
 from sidecar.core.finding import INFERRED, UNSURE
-from sidecar.core.scene import FUTEX, RUNNING_WAIT, Scene, Wait
+from sidecar.core.rules.blind import wait_unseen
+from sidecar.core.rules.descriptors import wait_on_descriptor, wait_on_set
+from sidecar.core.rules.files import file_call, uninterruptible, wait_for_lock
+from sidecar.core.rules.scene import FUTEX, RUNNING_WAIT, Scene, Wait
 
 _FROZEN_CHANNELS = ("refrigerator", "freezer")
-_BLOCK_CHANNELS = (
-    "io_schedule",
-    "folio_wait",
-    "wait_on_page",
-    "wait_on_buffer",
-    "bit_wait_io",
-    "blk_",
-    "blkdev",
-    "balance_dirty",
-    "jbd2",
-    "log_wait",
-    "submit_bio",
-    "rq_qos",
-    "wbt_wait",
-    "get_request",
-)
-"""Kernel functions in which a thread waits for storage (block/, mm/filemap.c, fs/jbd2)."""
 _READS = frozenset({"read", "readv", "pread64", "preadv", "recvfrom", "recvmsg", "recvmmsg", "splice"})
 _WRITES = frozenset({"write", "writev", "pwrite64", "pwritev", "sendto", "sendmsg", "sendmmsg", "sendfile"})
 _FILE_CALLS = frozenset(
@@ -77,12 +61,8 @@ def wait_of_thread(scene: Scene, process: Process, thread: Thread) -> Wait:
         return wait_unseen(scene, process, thread)
     if call.name == RUNNING:
         return Wait(RUNNING_WAIT, "on a CPU at each look, yet little CPU time", UNSURE)
-    if "mem_cgroup_handle_over_high" in channel:
-        return Wait("memory_thrash", "held back over memory.high of its control group")
-    if "mem_cgroup_oom" in channel:
-        return Wait("oom_stall", "waits for memory of its control group")
     if thread.state == "D":
-        return _uninterruptible(scene, process, thread, call)
+        return uninterruptible(scene, process, thread, call.name)
     if call.name == PAGE_FAULT:
         return Wait("unknown", "blocked outside a system call: a page fault", UNSURE)
     if call.name in _READS:
@@ -93,7 +73,7 @@ def wait_of_thread(scene: Scene, process: Process, thread: Thread) -> Wait:
     if rule is not None:
         return rule(scene, process, thread, call)
     if call.name in _FILE_CALLS:
-        return _file_call(scene, process, thread, call)
+        return file_call(scene, process, thread, call.name, call.path or "")
     if call.name == "restart_syscall" or call.name.startswith("nr"):
         return wait_unseen(scene, process, thread)
     return Wait("unknown", f"in {call.name}", UNSURE)
@@ -137,7 +117,7 @@ def _child(scene: Scene, process: Process, thread: Thread, call: Call) -> Wait:
         children = (call.child,)
     if not children:
         return Wait("child_wait", "waits for a child, none is alive", INFERRED)
-    return Wait("child_wait", f"waits for child {scene.names(children)}", on=children, is_guess=len(children) > 1)
+    return Wait("child_wait", f"waits for child {scene.names(children)}", on=children)
 
 
 def _signal(scene: Scene, process: Process, thread: Thread, call: Call) -> Wait:
@@ -175,20 +155,6 @@ def _lock(scene: Scene, process: Process, thread: Thread, call: Call) -> Wait:
     return wait_for_lock(scene, process, path) or Wait("lock_wait", f"a lock on {path}, not in /proc/locks", INFERRED)
 
 
-def wait_for_lock(scene: Scene, process: Process, path: str) -> Wait | None:
-    """The lock this process waits for according to /proc/locks; None: none."""
-    for lock in scene.after.locks:
-        if lock.pid == process.pid and lock.holder is not None:
-            on = (lock.holder,) if lock.holder in scene.alive and lock.holder != process.pid else ()
-            if lock.holder > 0:
-                who = f"{lock.holder_program or '?'}[{lock.holder}]"
-            else:
-                who = "somebody's open file description (F_OFD_SETLK)"
-            text = f"{lock.kind} lock on {path}, held by {who}"
-            return Wait("lock_wait", text, on=on, hint=f"Ask or end {who}; it holds {path}.")
-    return None
-
-
 def _accept(scene: Scene, process: Process, thread: Thread, call: Call) -> Wait:
     return wait_on_descriptor(scene, process, call.descriptor, READ)
 
@@ -199,48 +165,7 @@ def _open(scene: Scene, process: Process, thread: Thread, call: Call) -> Wait:
     path = call.path or "a file"
     if channel.startswith(("wait_for_partner", "fifo_open")):
         return Wait("fifo_wait", f"opens FIFO {path}; nobody has opened its other end")
-    return _file_call(scene, process, thread, call)
-
-
-def _file_call(scene: Scene, process: Process, thread: Thread, call: Call) -> Wait:
-    """Interruptible, in a call on a file: file systems served by others (FUSE, NFS) wait so."""
-    found = (process.descriptors or {}).get(call.descriptor if call.descriptor is not None else -1)
-    what = call.path or (found.target if found is not None else "")
-    channel = thread.wait_channel or ""
-    where = f" on {found.file_system}" if found is not None and found.file_system else ""
-    in_kernel = f", kernel function {channel}" if channel else ""
-    if channel.startswith(_SERVED_CHANNELS) or (found is not None and found.is_remote):
-        return Wait("filesystem_wait", f"{call.name} {what}{where}{in_kernel}", hint=_FILE_SYSTEM_HINT)
-    return Wait("unknown", f"in {call.name} {what}{where}{in_kernel}", UNSURE)
-
-
-_SERVED_CHANNELS = ("request_wait_answer", "fuse_", "rpc_wait", "nfs", "cifs", "wait_for_response", "p9_client", "ceph")
-"""fs/fuse/dev.c, net/sunrpc/sched.c, fs/smb/client/transport.c, net/9p/client.c: a wait for the file server."""
-_FILE_SYSTEM_HINT = "Is the server of this file system alive?"
-
-
-def _uninterruptible(scene: Scene, process: Process, thread: Thread, call: Call) -> Wait:
-    """State D: vfork's parent, storage, or a file system that does not answer."""
-    channel = thread.wait_channel or ""
-    if call.name in ("vfork", "clone", "clone3"):
-        children = scene.children(process.pid)
-        text = f"waits for {scene.names(children) or 'a child'} to start a program or end (vfork)"
-        return Wait("child_wait", text, on=children)
-    found = (process.descriptors or {}).get(call.descriptor if call.descriptor is not None else -1)
-    path = call.path or (found.target if found is not None else "")
-    where = f" on {found.file_system}" if found is not None and found.file_system else ""
-    name = "a page fault" if call.name == PAGE_FAULT else call.name
-    text = f"uninterruptible in {name} {path}{where}".rstrip() + (f", kernel function {channel}" if channel else "")
-    earlier = scene.earlier_thread(process, thread)
-    stood_still = earlier is not None and earlier.runs is not None and earlier.runs == thread.runs
-    is_served = channel.startswith(_SERVED_CHANNELS) or (found is not None and found.is_remote)
-    if any(part in channel for part in _BLOCK_CHANNELS) and not is_served:
-        if stood_still:
-            return Wait("unknown", f"{text}: storage has not answered since before the look", UNSURE)
-        return Wait("disk_io", text, INFERRED)
-    if is_served or (stood_still and (path or channel)):
-        return Wait("filesystem_wait", text, hint=_FILE_SYSTEM_HINT)
-    return Wait("unknown", text, UNSURE)
+    return file_call(scene, process, thread, call.name, path)
 
 
 _RULES: dict[str, Callable[[Scene, Process, Thread, Call], Wait]] = {

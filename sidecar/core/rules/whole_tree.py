@@ -6,7 +6,7 @@ The thresholds are those that worked on staged commands; each rule says what it 
 from collections.abc import Callable
 
 from sidecar.core.finding import INFERRED, MEASURED, UNSURE
-from sidecar.core.scene import Scene, Wait
+from sidecar.core.rules.scene import Scene, Wait
 
 COMPUTING_SHARE = 0.05
 BUSY_SHARE = 0.5

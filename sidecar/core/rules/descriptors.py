@@ -3,8 +3,8 @@
 from sidecar.core import evidence
 from sidecar.core.evidence import READ, WRITE, Descriptor, Process, Terminal
 from sidecar.core.finding import INFERRED, UNSURE
-from sidecar.core.scene import Scene, Wait
-from sidecar.core.socket_waits import wait_on_socket
+from sidecar.core.rules.scene import Scene, Wait
+from sidecar.core.rules.sockets import wait_on_socket
 
 TELLING = (
     "stopped",
@@ -108,7 +108,8 @@ def wait_on_set(
     first = most_telling(_without_idle_input(outside, polled, process))
     more = f" (and {len(outside) - 1} more)" if len(outside) > 1 else ""
     on = tuple(sorted({pid for wait in outside for pid in wait.on}))
-    is_guess = any(wait.is_guess for wait in outside) or len(outside) > 1
+    # Any of them may wake it: its edges are all there is only where each leads into the tree.
+    is_guess = any(wait.is_guess or not wait.on for wait in outside)
     text = f"{first.text}{more}; {what}{limit}"
     return Wait(first.kind, text, first.confidence, on, is_guess, timed, shortest_s, first.hint)
 

@@ -6,7 +6,7 @@ none ran, and no signal handler, timer or child could wake one. Else it is an in
 
 from sidecar.core.evidence import Process, Thread
 from sidecar.core.finding import INFERRED, PROVED, UNSURE
-from sidecar.core.scene import Scene, Wait
+from sidecar.core.rules.scene import Scene, Wait
 
 _WAKING_SIGNALS = frozenset({10, 12, 14, 26, 27, 29})
 """SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO: sent by timers and by others."""

@@ -1,11 +1,11 @@
 """What a process as a whole waits for, from the waits of its threads."""
 
-from sidecar.core.call_waits import wait_of_thread
-from sidecar.core.descriptor_waits import most_telling
 from sidecar.core.evidence import Process
 from sidecar.core.finding import INFERRED, UNSURE
-from sidecar.core.futex_waits import owner_circle, wait_inside
-from sidecar.core.scene import FUTEX, Scene, Wait
+from sidecar.core.rules.calls import wait_of_thread
+from sidecar.core.rules.descriptors import most_telling
+from sidecar.core.rules.futexes import owner_circle, wait_inside
+from sidecar.core.rules.scene import FUTEX, Scene, Wait
 
 _BACKGROUND = frozenset({"event_idle", "sleeping", "signal_wait", "unknown"})
 """Waits of helper threads: beside another wait they are not what the process waits for."""
@@ -34,13 +34,15 @@ def wait_of_process(scene: Scene, process: Process) -> Wait:
     others = [wait for wait in waits if wait.kind != FUTEX]
     if not others:
         return wait_inside(scene, process, threads, futexes)
-    foreground = [wait for wait in others if wait.kind not in _BACKGROUND] or others
+    # A helper's sleep must not stand for a thread whose wait is not known.
+    unknown = [wait for wait in others if wait.kind == "unknown"]
+    foreground = [wait for wait in others if wait.kind not in _BACKGROUND] or unknown or others
     first = most_telling(foreground)
     kinds = sorted({wait.kind for wait in foreground} - {first.kind})
     more = f" ({len(waits)} threads{', also ' + ', '.join(kinds) if kinds else ''})" if len(waits) > 1 else ""
     on = tuple(sorted({pid for wait in foreground for pid in wait.on}))
-    # Several threads wait for different things: any of them may go on, so no edge is certain.
-    is_guess = any(wait.is_guess for wait in foreground) or len(waits) > 1
+    # Any of several threads may go on: the edges are all there is only where each leads into the tree.
+    is_guess = any(wait.is_guess or not wait.on for wait in others)
     is_timed = any(wait.is_timed for wait in waits)
     return Wait(first.kind, first.text + more, first.confidence, on, is_guess, is_timed, first.left_s, first.hint)
 

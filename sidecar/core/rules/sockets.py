@@ -5,7 +5,7 @@ A silent live peer and a dead one look the same while nothing is in flight: then
 
 from sidecar.core.evidence import WRITE, Descriptor, Process, Socket
 from sidecar.core.finding import INFERRED
-from sidecar.core.scene import Scene, Wait
+from sidecar.core.rules.scene import Scene, Wait
 
 UNANSWERED_RETRANSMITS = 2
 UNANSWERED_PROBES = 2

@@ -3,10 +3,12 @@
 `sh -c "sleep 60 | cat"` sleeps: sh waits for both children, cat for sleep, and sleep for nobody: the leaf.
 """
 
-from sidecar.core.scene import Scene, Wait
+from sidecar.core.finding import UNSURE
+from sidecar.core.rules.scene import Scene, Wait
 
 _PASSED_ON = frozenset({"child_wait", "pipe_wait", "ipc_wait", "traced"})
 """Waits that are explained by what the other process does; any other wait is a leaf even with an edge."""
+_IN_A_KNOT = _PASSED_ON | {"lock_wait", "output_blocked"}
 
 
 def leaves_of(scene: Scene, waits: dict[int, Wait]) -> list[int]:
@@ -15,23 +17,21 @@ def leaves_of(scene: Scene, waits: dict[int, Wait]) -> list[int]:
 
 
 def circle_of(scene: Scene, waits: dict[int, Wait]) -> list[int]:
-    """Processes that wait for each other in a circle of which no edge is a guess or has a time limit; [] if none.
+    """Processes that can only be woken by each other: a knot of the graph; [] if there is none.
 
-    Only edges to one process count: who waits for one of several may be woken by another.
+    Who waits for any of several is stuck only if all of them are. No edge of a knot is a guess, and no wait in it has
+    a time limit: then proof is impossible.
     """
-    certain: dict[int, int] = {}
-    for pid, wait in waits.items():
-        on = _edges(pid, wait, waits)
-        if len(on) == 1 and not wait.is_guess and not wait.is_timed and wait.confidence != "unknown":
-            certain[pid] = on[0]
-    for start in certain:
-        path = [start]
-        while path[-1] in certain:
-            following = certain[path[-1]]
-            if following in path:
-                return path[path.index(following) :]
-            path.append(following)
-    return []
+    stuck = {
+        pid
+        for pid, wait in waits.items()
+        if wait.kind in _IN_A_KNOT and not wait.is_guess and not wait.is_timed and wait.confidence != UNSURE
+    }
+    while True:
+        free = {pid for pid in stuck if not waits[pid].on or not stuck.issuperset(waits[pid].on)}
+        if not free:
+            return sorted(stuck)
+        stuck -= free
 
 
 def _edges(pid: int, wait: Wait, waits: dict[int, Wait]) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sidecar.core.evidence import Context, End, Look, Process, Socket, Thread
 from sidecar.core.finding import MEASURED
-from sidecar.core.movement import Movement, measure, same_process
+from sidecar.core.rules.movement import Movement, measure, same_process
 
 FUTEX, RUNNING_WAIT = "futex", "running"
 """Kinds of wait that are no verdicts yet: on another thread of the process; on a CPU at each look."""
@@ -56,6 +56,11 @@ class Scene:
     def earlier_thread(self, process: Process, thread: Thread) -> Thread | None:
         earlier = same_process(self.before, process)
         return earlier.threads.get(thread.tid) if earlier is not None else None
+
+    def has_stood_still(self, process: Process, thread: Thread) -> bool:
+        """The thread has surely not run since the look before."""
+        earlier = self.earlier_thread(process, thread)
+        return earlier is not None and earlier.runs is not None and earlier.runs == thread.runs
 
     def socket(self, inode: int) -> Socket | None:
         return self.after.sockets.get(inode)

@@ -1,0 +1,1 @@
+"""The rules behind a verdict: what moved, what each thread, process and tree waits for, and who for whom."""

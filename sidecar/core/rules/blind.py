@@ -1,0 +1,248 @@
+"""What a thread waits for when its system call cannot be read: the kernel function, the descriptors, the terminal.
+
+Wait channels are names of kernel functions and differ by version: they suggest a kind of wait, and the open
+descriptors what it can be on. Where everything that fits is of one kind, that is inferred; where not, it is unknown
+and says what it may be. Nothing here proves anything, and a hang is said only of a thread's one possible socket or
+of a file system's own wait function.
+"""
+
+from collections.abc import Callable
+
+from sidecar.core import evidence
+from sidecar.core.evidence import READ, WRITE, Descriptor, Process, Thread
+from sidecar.core.finding import INFERRED, UNSURE
+from sidecar.core.rules.descriptors import describe_terminal, is_in_front, wait_on_descriptor
+from sidecar.core.rules.files import uninterruptible, wait_for_lock, wait_on_file_system
+from sidecar.core.rules.scene import FUTEX, Scene, Wait
+from sidecar.core.verdict_names import MAY_BE_HUNG
+
+_Rule = Callable[[Scene, Process, Thread], Wait]
+
+
+def wait_unseen(scene: Scene, process: Process, thread: Thread) -> Wait:
+    """The best that can be said without the system call."""
+    lock = wait_for_lock(scene, process, "a file")
+    if lock is not None:
+        return lock
+    channel = thread.wait_channel
+    if channel is not None:
+        for is_match, rule in _CHANNELS:
+            if is_match(channel):
+                return _say(rule(scene, process, thread), channel)
+    if thread.state == "D":
+        return uninterruptible(scene, process, thread, "")
+    return _from_structure(scene, process, thread)
+
+
+def _say(wait: Wait, channel: str) -> Wait:
+    wait.text += f" (kernel function {channel})"
+    if wait.confidence not in (INFERRED, UNSURE):
+        wait.confidence = INFERRED
+    return wait
+
+
+def _from_structure(scene: Scene, process: Process, thread: Thread) -> Wait:
+    """Neither call nor channel, as of a setuid program or in a sandbox: terminal settings and children are left."""
+    children = scene.children(process.pid)
+    prompt = _secret_prompt(scene, process)
+    if prompt is not None and not children:
+        return prompt
+    if children:
+        text = f"its own wait is not readable; children: {scene.names(children)}"
+        return Wait("child_wait", text, UNSURE, children, is_guess=True)
+    return Wait(
+        "unknown", f"state {thread.state}, what it waits for is not readable{_what_fits(scene, process)}", UNSURE
+    )
+
+
+def _secret_prompt(scene: Scene, process: Process) -> Wait | None:
+    """In the foreground of a terminal with echo off in line mode: termios(3), getpass(3)."""
+    terminal = scene.after.terminal
+    if terminal is None or terminal.echo or not terminal.canonical:
+        return None
+    if not process.terminal or not is_in_front(process, terminal):
+        return None
+    return Wait("awaiting_input", f"in the foreground of its terminal{describe_terminal(terminal)}", INFERRED)
+
+
+def _what_fits(scene: Scene, process: Process) -> str:
+    terminal = scene.after.terminal
+    if process.terminal and is_in_front(process, terminal):
+        return "; it is in the foreground of its terminal, so it may wait for input"
+    sockets = [found for found in (process.descriptors or {}).values() if found.kind == evidence.SOCKET]
+    return f"; it has {len(sockets)} sockets open" if sockets else ""
+
+
+def _sleep(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return Wait("sleeping", "sleeps, for how long is not readable", INFERRED, is_timed=True)
+
+
+def _futex(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return Wait(FUTEX, "a futex", INFERRED)
+
+
+def _child(scene: Scene, process: Process, thread: Thread) -> Wait:
+    children = scene.children(process.pid)
+    return Wait("child_wait", f"waits for child {scene.names(children) or '(none alive)'}", INFERRED, children, True)
+
+
+def _signal(scene: Scene, process: Process, thread: Thread) -> Wait:
+    children = scene.children(process.pid)
+    if children:
+        return Wait("child_wait", f"waits for a signal; children: {scene.names(children)}", INFERRED, children, True)
+    return Wait("signal_wait", "waits for a signal", INFERRED)
+
+
+def _terminal_read(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return Wait("awaiting_input", f"reads a terminal{describe_terminal(scene.after.terminal)}", INFERRED)
+
+
+def _terminal_write(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return Wait("output_blocked", "a write to a terminal is not taken", INFERRED)
+
+
+def _pipe_read(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return _only_kind(scene, process, READ, {evidence.PIPE}, "reads a pipe")
+
+
+def _pipe_write(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return _only_kind(scene, process, WRITE, {evidence.PIPE}, "a pipe is full")
+
+
+def _unix_socket(scene: Scene, process: Process, thread: Thread) -> Wait:
+    wait = _only_kind(scene, process, READ, {evidence.SOCKET}, "a unix socket", protocols={"unix"})
+    return wait if wait.kind != "unknown" else Wait("ipc_wait", "a unix socket", INFERRED)
+
+
+def _datagram(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return _only_kind(
+        scene, process, READ, {evidence.SOCKET}, "a datagram", protocols={"udp", "unix", "netlink", "icmp", "raw"}
+    )
+
+
+def _accept(scene: Scene, process: Process, thread: Thread) -> Wait:
+    waits = _candidates(scene, process, READ, {evidence.SOCKET}, {"tcp", "unix"})
+    listening = [wait for wait in waits if wait.kind == "listening"]
+    return listening[0] if listening else Wait("listening", "waits for a connection", INFERRED)
+
+
+def _connect(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return _only_kind(scene, process, READ, {evidence.SOCKET}, "a connection", protocols={"tcp"})
+
+
+def _send(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return _only_kind(scene, process, WRITE, {evidence.SOCKET}, "a send is not taken", protocols={"tcp"})
+
+
+def _woken(scene: Scene, process: Process, thread: Thread) -> Wait:
+    """wait_woken: a terminal read, a terminal whose output is stopped, a TCP receive and a TCP connect all look so."""
+    if process.descriptors is None:
+        return Wait("unknown", f"a terminal or a TCP socket{_what_fits(scene, process)}", UNSURE)
+    if any(found.kind == evidence.TERMINAL for found in process.descriptors.values()):
+        prompt = _secret_prompt(scene, process)
+        if prompt is not None:
+            return prompt
+        return Wait("unknown", f"a terminal or a TCP socket{_what_fits(scene, process)}", UNSURE)
+    return _only_kind(scene, process, READ, {evidence.SOCKET}, "a TCP socket", protocols={"tcp"})
+
+
+def _epoll(scene: Scene, process: Process, thread: Thread) -> Wait:
+    """fdinfo tells what an epoll descriptor watches; whether the wait has a time limit is not known."""
+    sets = [found for found in (process.descriptors or {}).values() if found.kind == evidence.EPOLL]
+    if len(sets) != 1 or not sets[0].polled:
+        return _from_structure(scene, process, thread)
+    wait = wait_on_descriptor(scene, process, sets[0].number, READ)
+    if wait.kind in ("event_idle", "sleeping") or wait.kind in MAY_BE_HUNG:
+        return Wait("unknown", f"epoll, with or without a time limit: {wait.text}", UNSURE)
+    return Wait(wait.kind, wait.text, INFERRED, wait.on, is_guess=True, is_timed=True)
+
+
+def _poll(scene: Scene, process: Process, thread: Thread) -> Wait:
+    """The set is not readable: only where a socket is all there is can it be told."""
+    if process.descriptors is None or scene.children(process.pid):
+        return _from_structure(scene, process, thread)
+    prompt = _secret_prompt(scene, process)
+    if prompt is not None:
+        return prompt
+    outside = {evidence.PIPE, evidence.SOCKET, evidence.TERMINAL, evidence.INOTIFY, evidence.TIMERFD, evidence.PIDFD}
+    waits = _candidates(scene, process, READ, outside, None)
+    kinds = {wait.kind for wait in waits} - {"event_idle"}
+    if len(kinds) == 1 and kinds <= {"network_wait", "ipc_wait", "listening", "watching_files"}:
+        wait = next(wait for wait in waits if wait.kind in kinds)
+        return Wait(wait.kind, f"likely {wait.text}", INFERRED, wait.on, is_guess=True, is_timed=True)
+    return Wait("unknown", f"poll or select{_what_fits(scene, process)}", UNSURE)
+
+
+def _file_system(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return wait_on_file_system(scene, process, thread, "a file")
+
+
+def _fifo(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return Wait("fifo_wait", "opens a FIFO; nobody has opened its other end", INFERRED)
+
+
+def _only_kind(
+    scene: Scene, process: Process, wanted: str, kinds: set[str], what: str, protocols: set[str] | None = None
+) -> Wait:
+    """The one kind of wait that all descriptors which fit lead to; else unknown."""
+    if process.descriptors is None:
+        return Wait("unknown", f"{what}; descriptors are not readable", UNSURE)
+    waits = [wait for wait in _candidates(scene, process, wanted, kinds, protocols) if wait.kind != "event_idle"]
+    found = {wait.kind for wait in waits}
+    if len(found) != 1 or "unknown" in found:
+        return Wait("unknown", f"{what}: {', '.join(sorted(found)) or 'none fits'}", UNSURE)
+    if len(waits) > 1 and waits[0].kind in MAY_BE_HUNG:
+        return Wait("unknown", f"{what}, one of {len(waits)}", UNSURE)
+    on = tuple(sorted({pid for wait in waits for pid in wait.on}))
+    more = f" or {len(waits) - 1} more" if len(waits) > 1 else ""
+    return Wait(waits[0].kind, waits[0].text + more, INFERRED, on, is_guess=True, hint=waits[0].hint)
+
+
+def _candidates(scene: Scene, process: Process, wanted: str, kinds: set[str], protocols: set[str] | None) -> list[Wait]:
+    return [
+        wait_on_descriptor(scene, process, found.number, wanted)
+        for found in (process.descriptors or {}).values()
+        if found.kind in kinds and _fits(scene, process, found, wanted, protocols)
+    ]
+
+
+def _fits(scene: Scene, process: Process, found: Descriptor, wanted: str, protocols: set[str] | None) -> bool:
+    if found.kind == evidence.SOCKET and protocols is not None:
+        record = scene.socket(found.inode)
+        return record is not None and record.protocol in protocols and record.state != "LISTEN"
+    if found.kind == evidence.PIPE:
+        own = [end for end in scene.ends(found.target) if end.pid == process.pid and end.number == found.number]
+        return not own or (own[0].can_read if wanted == READ else own[0].can_write)
+    return True
+
+
+def _is(*names: str) -> Callable[[str], bool]:
+    return lambda channel: channel in names
+
+
+def _has(*parts: str) -> Callable[[str], bool]:
+    return lambda channel: any(part in channel for part in parts)
+
+
+_CHANNELS: tuple[tuple[Callable[[str], bool], _Rule], ...] = (
+    (_has("nanosleep"), _sleep),
+    (_has("futex"), _futex),
+    (_is("do_wait", "do_wait4", "kernel_wait4", "do_waitid"), _child),
+    (_is("sigsuspend", "do_pause", "sys_pause", "__x64_sys_pause", "do_sigtimedwait"), _signal),
+    (_has("n_tty_read", "tty_read"), _terminal_read),
+    (_has("n_tty_write", "tty_wait_until_sent"), _terminal_write),
+    (_has("pipe_read", "pipe_wait_readable"), _pipe_read),
+    (_has("pipe_write", "pipe_wait_writable"), _pipe_write),
+    (_has("unix_stream_read", "unix_stream_data_wait", "unix_wait_for_peer"), _unix_socket),
+    (_has("skb_wait_for_more_packets", "skb_recv_datagram"), _datagram),
+    (_has("inet_csk_accept"), _accept),
+    (_has("inet_wait_for_connect", "inet_stream_connect"), _connect),
+    (_has("sk_stream_wait_memory"), _send),
+    (_has("sk_wait_data"), _connect),
+    (_is("wait_woken"), _woken),
+    (_has("ep_poll", "do_epoll_wait"), _epoll),
+    (_has("poll_schedule_timeout", "do_poll", "do_sys_poll", "do_select"), _poll),
+    (_is("wait_for_partner", "fifo_open"), _fifo),
+    (_has("request_wait_answer", "fuse_", "rpc_wait", "nfs_", "p9_client", "ceph_", "cifs_"), _file_system),
+)
+"""Beginnings and parts of the names of functions in kernel/, fs/, net/ and drivers/tty, Linux 4.19 to 6.18."""

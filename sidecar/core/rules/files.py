@@ -1,0 +1,125 @@
+"""A wait inside a file system or for a file lock: state D and calls on files. flock(2), fcntl(2), proc(5).
+
+Uninterruptible sleep has several causes. Storage that answers is work; a file system that another process or host
+serves, or one that is frozen, and did not answer between the looks, may be hung; vfork's parent is neither.
+"""
+
+from sidecar.core.evidence import PAGE_FAULT, Descriptor, Process, Thread
+from sidecar.core.finding import INFERRED, UNSURE
+from sidecar.core.rules.scene import Scene, Wait
+
+_BLOCK_CHANNELS = (
+    "io_schedule",
+    "folio_wait",
+    "wait_on_page",
+    "wait_on_buffer",
+    "bit_wait_io",
+    "blk_",
+    "blkdev",
+    "balance_dirty",
+    "jbd2",
+    "log_wait",
+    "submit_bio",
+    "rq_qos",
+    "wbt_wait",
+    "get_request",
+)
+"""Kernel functions in which a thread waits for storage: block/, mm/filemap.c, fs/jbd2."""
+_SERVED_CHANNELS = ("request_wait_answer", "fuse_", "rpc_wait", "nfs", "cifs", "wait_for_response", "p9_client", "ceph")
+"""fs/fuse/dev.c, net/sunrpc/sched.c, fs/smb/client/transport.c, net/9p/client.c: a wait for the file server."""
+_FROZEN_CHANNELS = ("percpu_rwsem_wait", "percpu_down_read", "sb_start_write", "__sb_start_write")
+"""A write to a file system that fsfreeze(8) has frozen: fs/super.c, kernel/locking/percpu-rwsem.c."""
+_VFORK_CHANNELS = ("vfork", "kernel_clone", "do_fork", "_do_fork")
+_HINT = "Is the server of this file system alive? Is the file system frozen?"
+
+
+def uninterruptible(scene: Scene, process: Process, thread: Thread, name: str) -> Wait:
+    """State D in the call `name` (empty: not readable)."""
+    channel = thread.wait_channel or ""
+    if name in ("vfork", "clone", "clone3") or (not name and channel.startswith(_VFORK_CHANNELS)):
+        children = scene.children(process.pid)
+        text = f"waits for {scene.names(children) or 'a child'} to start a program or end (vfork)"
+        return Wait("child_wait", text, on=children, is_guess=not name)
+    if "mem_cgroup_handle_over_high" in channel:
+        return Wait("memory_thrash", "held back over memory.high of its control group")
+    if "mem_cgroup_oom" in channel:
+        return Wait("oom_stall", "waits for memory of its control group")
+    call = thread.call
+    found = _descriptor(process, thread)
+    path = (call.path if call is not None else None) or (found.target if found is not None else "")
+    what = "a page fault" if name == PAGE_FAULT else name or "a call that is not readable"
+    text = f"uninterruptible in {what}{_place(path, found)}" + (f", kernel function {channel}" if channel else "")
+    has_stood_still = scene.has_stood_still(process, thread)
+    is_served = channel.startswith(_SERVED_CHANNELS) or (found is not None and found.is_remote)
+    if is_served or channel.startswith(_FROZEN_CHANNELS):
+        if has_stood_still:
+            return Wait("filesystem_wait", text, hint=_HINT)
+        return Wait("disk_io", f"{text}; it was answered since the look before", INFERRED)
+    if any(part in channel for part in _BLOCK_CHANNELS):
+        if has_stood_still:
+            return Wait("unknown", f"{text}: storage has not answered since before the look", UNSURE)
+        return Wait("disk_io", text, INFERRED)
+    return Wait("unknown", text, UNSURE)
+
+
+def wait_on_file_system(scene: Scene, process: Process, thread: Thread, what: str) -> Wait:
+    """Interruptible, for a file system that somebody else serves."""
+    found = _descriptor(process, thread)
+    channel = thread.wait_channel or ""
+    text = f"{what}{_place('', found)}" + (f", kernel function {channel}" if channel else "")
+    if scene.has_stood_still(process, thread):
+        return Wait("filesystem_wait", text, hint=_HINT)
+    return Wait("disk_io", f"{text}; it was answered since the look before", INFERRED)
+
+
+def file_call(scene: Scene, process: Process, thread: Thread, name: str, path: str) -> Wait:
+    """Interruptible, in a call on a file: so wait those of file systems served by others."""
+    found = _descriptor(process, thread)
+    what = f"in {name} {path or (found.target if found is not None else '')}".rstrip()
+    if (thread.wait_channel or "").startswith(_SERVED_CHANNELS) or (found is not None and found.is_remote):
+        return wait_on_file_system(scene, process, thread, what)
+    channel = f", kernel function {thread.wait_channel}" if thread.wait_channel else ""
+    return Wait("unknown", f"{what}{channel}", UNSURE)
+
+
+def wait_for_lock(scene: Scene, process: Process, path: str) -> Wait | None:
+    """The lock this process waits for according to /proc/locks; None: none."""
+    for lock in scene.after.locks:
+        if lock.pid == process.pid and lock.holder is not None:
+            on = (lock.holder,) if lock.holder in scene.alive and lock.holder != process.pid else ()
+            if lock.holder > 0:
+                who = f"{lock.holder_program or '?'}[{lock.holder}]"
+            else:
+                who = "somebody's open file description (F_OFD_SETLK)"
+            text = f"{lock.kind} lock on {path}, held by {who}"
+            return Wait("lock_wait", text, on=on, hint=f"Ask or end {who}; it holds {path}.")
+    return None
+
+
+def polled_lock(scene: Scene, pid: int) -> Wait | None:
+    """A short sleeper that keeps waking, with a file open on which another process held a write lock all the time.
+
+    So waits SQLite's busy handler (sqlite3_busy_timeout): it tries, sleeps up to 100 ms, and tries again.
+    """
+    before, after = scene.before.files.get(pid, {}), scene.after.files.get(pid, {})
+    for lock in scene.after.locks:
+        path = after.get(lock.file)
+        if path is None or lock.file not in before or lock.holder is not None or not lock.is_write:
+            continue
+        if not any(old.file == lock.file and old.pid == lock.pid for old in scene.before.locks):
+            continue
+        who = f"{lock.holder_program or '?'}[{lock.pid}]"
+        text = f"tries again and again, likely for the lock on {path} that {who} holds"
+        return Wait("lock_wait", text, INFERRED, hint=f"Ask or end {who}; it holds {path}.")
+    return None
+
+
+def _descriptor(process: Process, thread: Thread) -> Descriptor | None:
+    number = thread.call.descriptor if thread.call is not None else None
+    return (process.descriptors or {}).get(number) if number is not None else None
+
+
+def _place(path: str, found: Descriptor | None) -> str:
+    shown = path or (found.target if found is not None else "")
+    file_system = f" on {found.file_system}" if found is not None and found.file_system else ""
+    return (f" {shown}" if shown else "") + file_system
