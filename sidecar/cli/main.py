@@ -39,6 +39,7 @@ VERBS = {
     "cancel": ("sidecar.cli.cancel:cancel", "Stop a running command, and say what came of it."),
     "config": ("sidecar.cli.config:config", "Explain the configuration: show, check, path."),
     "daemon": ("sidecar.cli.daemon:daemon", "Run, start, stop and ask the daemon."),
+    "spool": ("sidecar.cli.spool:spool", "What no Collector has taken yet: status, flush, clear."),
     "demo": ("sidecar.cli.demo:demo", "See it work: three commands, their frames, spans and metrics."),
 }
 

@@ -73,6 +73,16 @@ def status(path: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> "Record":
     raise DaemonUnavailable(f"the daemon on {path} gave no status")  # pragma: no cover - request raises first
 
 
+def flush(path: str, *, everything: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
+    """Have the daemon send what waits in the spool, now; returns its pid. Does not wait. Raises DaemonUnavailable."""
+    with Subscription(_connect(path, timeout_s), path) as answers:
+        answers.send({"request": "flush", "all": everything}, timeout_s)
+        answer = answers.next_within(timeout_s)
+    if answer is None or answer.get("type") != "flushing":
+        raise DaemonUnavailable(f"the daemon on {path} answered: {(answer or {}).get('message', 'nothing')}")
+    return int(answer["pid"])
+
+
 def subscribe(
     path: str, filter: "Mapping[str, str] | None" = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> "Subscription":

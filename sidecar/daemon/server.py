@@ -3,7 +3,7 @@
 The first line of a connection decides:
 
     {"subscribe": {...}}                    a subscriber; see fanout.py
-    {"request": "list"|"status"|"stop"}     control: answered, then closed
+    {"request": "list"|"status"|"flush"|"stop"}  control: answered, then closed
     {"request": "cancel", "commandId": ...} answered, and closed when the command has settled; see cancelling.py
     an object with a "type"                 a producer: the frames of one command
 
@@ -266,13 +266,16 @@ class Server:
         elif name == "stop":
             self._answer(connection, {"type": "stopping", "pid": os.getpid()})
             self.stop_requested.set()
+        elif name == "flush":
+            self.sink.send_now(everything=request.get("all") is True)
+            self._answer(connection, {"type": "flushing", "pid": os.getpid()})
         elif name == "cancel":
             try:
                 connection.transport.write(encode_record(self.cancels.ask(connection, request)))
             except FrameError as error:
                 self._answer(connection, {"type": "error", "message": str(error)})
         else:
-            message = f"no request {name!r:.40}; use one of cancel, list, status, stop"
+            message = f"no request {name!r:.40}; use one of cancel, flush, list, status, stop"
             self._answer(connection, {"type": "error", "message": message})
 
     @staticmethod

@@ -40,6 +40,12 @@ class TelemetrySink(Protocol):
     def loop_alive(self) -> None:
         """Called every second as long as the event loop turns."""
 
+    def send_now(self, *, everything: bool) -> None:
+        """Try to send what waits, without the rest of a back-off; `everything`: whatever Collector it was meant for.
+
+        Returns at once.
+        """
+
     def shutdown(self, budget_s: float) -> None:
         """Flush and end within `budget_s`. The only call that may block; it has a thread of its own."""
 
@@ -66,6 +72,9 @@ class NullSink:
         pass
 
     def loop_alive(self) -> None:
+        pass
+
+    def send_now(self, *, everything: bool) -> None:
         pass
 
     def shutdown(self, budget_s: float) -> None:
@@ -99,6 +108,9 @@ class GuardedSink:
 
     def loop_alive(self) -> None:
         self._call("loop_alive", self._sink.loop_alive)
+
+    def send_now(self, *, everything: bool) -> None:
+        self._call("send_now", lambda: self._sink.send_now(everything=everything))
 
     def shutdown(self, budget_s: float) -> None:
         self._call("shutdown", lambda: self._sink.shutdown(budget_s))

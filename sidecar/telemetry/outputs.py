@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.metrics import (
     AlwaysOffExemplarFilter,
@@ -123,10 +123,21 @@ class Outputs:
             # Else it is left to the kernel: a thread may be using it.
             self.spool.close()
 
-    def try_now(self) -> None:
-        """Somebody knows that the Collector is back."""
+    def send_now(self, *, everything: bool) -> None:
+        """Somebody knows that the Collector is back; `everything`: and will have what was meant for another."""
         for sender in self._senders:
-            sender.try_now()
+            sender.send_now(everything=everything)
+
+    def spool_status(self) -> dict[str, Any]:
+        """What the spool is like, and why a signal's requests wait. JSON-ready."""
+        return {
+            "path": self.spool.path,
+            "problem": self.spool.problem or None,
+            "dropped": self.spool.dropped(),
+            "waiting_because": {
+                sender.signal: sender.last_problem for sender in self._senders if sender.last_problem
+            },
+        }
 
     def _build(self) -> None:
         chosen = self._settings.environ.get("OTEL_METRICS_EXEMPLAR_FILTER", "").strip().lower()

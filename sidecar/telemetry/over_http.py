@@ -69,13 +69,8 @@ class OverHttp:
 
 
 def _in_words(error: Exception) -> str:
-    """The innermost cause: what `requests` wraps around it names objects, not what is wrong."""
+    """The first cause: what `requests` and urllib3 wrap around it names objects, not what is wrong."""
     cause: BaseException = error
-    while True:
-        inner = getattr(cause, "reason", None) or next((a for a in cause.args if isinstance(a, BaseException)), None)
-        if not isinstance(inner, BaseException) or inner is cause:
-            break
+    while (inner := cause.__cause__ or cause.__context__) is not None:
         cause = inner
-    text = str(getattr(cause, "strerror", None) or cause)
-    # urllib3's own: "<HTTPConnection object at 0x...>: Failed to establish ...".
-    return f"{type(cause).__name__}: {text.rpartition('>: ')[2]}"[:200]
+    return f"{getattr(cause, 'strerror', None) or cause or type(cause).__name__}"[:200]

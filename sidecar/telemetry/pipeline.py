@@ -101,6 +101,11 @@ class Telemetry:
         if self._metrics is not None:
             self._metrics.loop_alive()
 
+    def send_now(self, *, everything: bool) -> None:
+        """Try to send what waits, without the rest of a back-off; `everything`: whatever Collector it was meant for."""
+        if self._outputs is not None:
+            self._outputs.send_now(everything=everything)
+
     def shutdown(self, budget_s: float) -> None:
         """Send what is queued, and return within `budget_s` whatever the exporters do."""
         if self._shut_down:
@@ -120,6 +125,7 @@ class Telemetry:
                 for signal, target in (outputs.targets if outputs else {}).items()
             },
             "prometheus": outputs.prometheus.url if outputs and outputs.prometheus else None,
+            "spool": outputs.spool_status() if outputs else None,
             "problems": self._problems.recent,
             "problem_count": self._problems.count,
         }

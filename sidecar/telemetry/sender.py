@@ -49,7 +49,7 @@ class Sender:
         adopt_after_s: float = 0.0,
         backoff: Backoff | None = None,
     ) -> None:
-        self._signal = signal
+        self.signal = signal
         self._target = target
         self._transport = transport
         self._spool = spool
@@ -59,6 +59,7 @@ class Sender:
         self._retry_at_s = 0.0
         self._adopt_at_s = time.monotonic() + adopt_after_s
         self._asked_to_wait = False
+        self._from_anywhere = False
         self._wake = threading.Condition()
         self._news = False
         self._deadline_s: float | None = None
@@ -66,6 +67,7 @@ class Sender:
         self._thread = threading.Thread(target=self._run, name=f"sidecar-send-{signal}", daemon=True)
         self._pid = os.getpid()
         self.last_problem = ""
+        """What became of the last try, in words; empty where all is well."""
 
     def start(self) -> None:
         self._thread.start()
@@ -74,15 +76,20 @@ class Sender:
         """Keep a request and send it soon. Nothing in a forked child: it has the parent's spool, and no thread."""
         if os.getpid() != self._pid:
             return
-        self._spool.add(self._signal, self._target.shown, body, records)
+        self._spool.add(self.signal, self._target.shown, body, records)
         with self._wake:
             self._news = True
             self._wake.notify()
 
-    def try_now(self) -> None:
-        """Do not wait for the end of the back-off, nor for the next look at what others have left."""
+    def send_now(self, *, everything: bool = False) -> None:
+        """Do not wait for the end of the back-off, nor for the next look at what others have left.
+
+        `everything`: what is left for another Collector goes to ours.
+        """
         with self._wake:
             self._retry_at_s = self._adopt_at_s = 0.0
+            self._from_anywhere = self._from_anywhere or everything
+            self.last_problem = ""
             self._news = True
             self._wake.notify()
 
@@ -104,12 +111,12 @@ class Sender:
         self._thread.join(max(0.0, deadline_s - time.monotonic()))
         return not self._thread.is_alive()
 
-    def drain(self, deadline_s: float) -> str:
-        """Send what there is on the caller's thread (instead of `start`); the reason where something is left."""
+    def drain(self, deadline_s: float, *, everything: bool = False) -> None:
+        """Send what there is on the caller's thread, instead of `start`."""
         self._deadline_s = deadline_s
         self._complete = True
+        self._from_anywhere = everything
         self._run()
-        return self.last_problem
 
     def _run(self) -> None:
         going = True
@@ -117,7 +124,7 @@ class Sender:
             try:
                 going = self._turn()
             except Exception as error:  # noqa: BLE001 - a fault of ours must neither end the thread nor reach stderr
-                self._tell(f"{self._signal}: {error!r}"[:500])
+                self._tell(f"{self.signal}: {error!r}"[:500])
                 self._retry_at_s = time.monotonic() + self._backoff.failed()
                 going = self._deadline_s is None
 
@@ -129,11 +136,12 @@ class Sender:
             return False
         if now_s >= self._adopt_at_s:
             self._adopt_at_s = now_s + _ADOPT_EVERY_S
-            self._spool.adopt(self._signal, self._target.shown)
+            from_anywhere, self._from_anywhere = self._from_anywhere, False
+            self._spool.adopt(self.signal, self._target.shown, from_anywhere=from_anywhere)
         if now_s >= self._retry_at_s:
             with self._wake:
                 self._news = False
-            requests = self._spool.oldest(self._signal, self._target.shown, _MAX_REQUEST_BYTES)
+            requests = self._spool.oldest(self.signal, self._target.shown, _MAX_REQUEST_BYTES)
             if requests:
                 return self._deliver(requests) or not ending
             if ending and self._complete:
@@ -164,22 +172,22 @@ class Sender:
             self._asked_to_wait = answer.retry_after_s is not None
             wait_s = self._backoff.failed(answer.retry_after_s)
             self._retry_at_s = time.monotonic() + wait_s
-            self.last_problem = f"{self._signal}: {self._target.shown}: {answer.reason}"
+            self.last_problem = f"{self.signal}: {self._target.shown}: {answer.reason}"
             self._tell(f"{self.last_problem}; next try in {wait_s:.0f} s, kept until then")
             return False
         self._backoff.succeeded()
         self._asked_to_wait = False
         self.last_problem = ""
         if answer.verdict is Verdict.NEVER:
-            self._spool.reject(self._signal, requests)
+            self._spool.reject(self.signal, requests)
             records = sum(request.records for request in requests)
-            self.last_problem = f"{self._signal}: {self._target.shown} refuses: {answer.reason}; {records} dropped"
+            self.last_problem = f"{self.signal}: {self._target.shown} refuses: {answer.reason}; {records} dropped"
         else:
             self._spool.remove(requests)
             if answer.refused_records:
-                self._spool.count_dropped(self._signal, answer.refused_records)
+                self._spool.count_dropped(self.signal, answer.refused_records)
             if answer.reason:
-                self.last_problem = f"{self._signal}: {self._target.shown}: {answer.reason}"
+                self.last_problem = f"{self.signal}: {self._target.shown}: {answer.reason}"
         if self.last_problem:
             self._tell(self.last_problem)
         return True

@@ -153,6 +153,10 @@ class Spool:
             return dict(self._dropped)
 
     @property
+    def path(self) -> str | None:
+        return self._limits.path
+
+    @property
     def problem(self) -> str:
         """Why the disk is not used just now; empty while it is."""
         with self._guard:

@@ -67,7 +67,7 @@ def test_a_talkative_sink_does_not_cost_the_status(tmp_path: Path, said: Any, sh
 
 
 def test_an_unknown_request_is_answered(tmp_path: Path) -> None:
-    with Daemon(tmp_path) as daemon, pytest.raises(DaemonUnavailable, match="use one of cancel, list, status, stop"):
+    with Daemon(tmp_path) as daemon, pytest.raises(DaemonUnavailable, match="one of cancel, flush, list, status, stop"):
         list(client.request(daemon.path, "dance"))
 
 

@@ -1,0 +1,68 @@
+"""A test aid: an installation whose daemon really exports, with a socket, a state folder and a daemon of its own."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from supervised import WAIT_S, Ended, Installation, stop_daemon
+
+from sidecar.daemon import client
+
+
+class Exporting:
+    """`environ` is what commands and daemon are run with; change it before either is started."""
+
+    def __init__(self, installation: Installation, folder: Path, endpoint: str, protocol: str) -> None:
+        folder.chmod(0o700)
+        self.installation = installation
+        self.socket = str(folder / "s.sock")
+        self.state = folder / "state"
+        self.spool = self.state / "sidecar" / "spool.db"
+        self.environ = {name: value for name, value in installation.environ.items() if name != "OTEL_SDK_DISABLED"}
+        self.environ |= {
+            "SIDECAR_SOCKET": self.socket,
+            "XDG_STATE_HOME": str(self.state),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+            "HOME": str(folder),
+            "SIDECAR_OTLP_ENDPOINT": endpoint,
+            "SIDECAR_OTLP_PROTOCOL": protocol,
+        }
+
+    def run(self, *command: str, flags: tuple[str, ...] = (), **options: Any) -> Ended:
+        """`sidecar run` of a command, to its end."""
+        return self.installation.run(*command, flags=flags, env=self.environ, **options)
+
+    def cli(self, *words: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+        """`sidecar WORDS`."""
+        return subprocess.run(
+            [self.installation.script, *words],
+            env={**self.environ, **environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+        )
+
+    def start_daemon(self) -> int:
+        """Its pid."""
+        started = self.cli("daemon", "start")
+        assert started.returncode == 0, started.stderr
+        return int(client.status(self.socket)["pid"])
+
+    def stop_daemon(self) -> None:
+        if os.path.exists(self.socket):
+            stop_daemon(self.socket)
+
+
+@contextlib.contextmanager
+def exporting(
+    installation: Installation, folder: Path, endpoint: str, protocol: str = "http/protobuf"
+) -> Iterator[Exporting]:
+    made = Exporting(installation, folder, endpoint, protocol)
+    try:
+        yield made
+    finally:
+        made.stop_daemon()

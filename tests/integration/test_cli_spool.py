@@ -1,0 +1,156 @@
+"""`sidecar spool`, with a daemon and without: what it shows, sends and throws away, and what it says of trouble."""
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exporting import Exporting, exporting
+from supervised import Installation, alive, until
+
+from sidecar.testing.otlp import OtlpReceiver
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+def rig(sidecar: Installation, tmp_path: Path, port: int) -> Iterator[Exporting]:
+    with exporting(sidecar, tmp_path, f"http://127.0.0.1:{port}") as made:
+        yield made
+
+
+def status(rig: Exporting) -> dict[str, Any]:
+    shown = rig.cli("spool", "status", "--json")
+    assert shown.returncode == 0, shown.stderr
+    found: dict[str, Any] = json.loads(shown.stdout)
+    return found
+
+
+def spooled(rig: Exporting, *, running: bool) -> None:
+    """Two spans and two log records wait; a daemon runs, or it has gone."""
+    rig.start_daemon()
+    assert rig.run("true").status == 0
+    until(lambda: status(rig)["records"] == 4)
+    if not running:
+        rig.stop_daemon()
+
+
+def test_nothing_was_ever_spooled(rig: Exporting) -> None:
+    for verb in ("status", "flush", "clear"):
+        done = rig.cli("spool", verb)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "nothing waits" in done.stdout
+    assert not rig.state.exists()
+    assert status(rig)["records"] == 0
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["daemon", "no daemon"])
+def test_what_waits_is_shown_then_sent_once(rig: Exporting, port: int, running: bool) -> None:
+    spooled(rig, running=running)
+    found = status(rig)
+    assert (found["requests"], found["records"], found["daemon"] is not None) == (2, 4, running)
+    assert {each["destination"] for each in found["waiting"]} <= set(found["destinations"])
+    shown = rig.cli("spool", "status").stdout
+    assert "2 spans" in shown
+    assert "2 log records" in shown
+    assert ("Connection refused" in shown) is running
+    refused = rig.cli("spool", "flush")
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    assert refused.stderr.count("\n") == 1
+    assert "Connection refused" in refused.stderr
+    with OtlpReceiver(http_port=port) as receiver:
+        sent = rig.cli("spool", "flush")
+        assert (sent.returncode, sent.stderr) == (0, "")
+        assert sent.stdout.startswith("sent: 2 spans and 2 log records")
+        assert len(receiver.spans) == len(receiver.logs) == 2
+        assert "nothing waits" in rig.cli("spool", "flush").stdout
+        assert status(rig)["records"] == 0
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["daemon", "no daemon"])
+def test_what_waits_is_thrown_away(rig: Exporting, port: int, running: bool) -> None:
+    spooled(rig, running=running)
+    cleared = rig.cli("spool", "clear")
+    assert cleared.stdout.startswith("thrown away: 2 spans and 2 log records")
+    assert status(rig)["records"] == 0
+    with OtlpReceiver(http_port=port) as receiver:
+        assert rig.cli("spool", "flush").returncode == 0
+        assert receiver.spans == []
+
+
+def test_another_collector_gets_it_only_with_all(rig: Exporting) -> None:
+    spooled(rig, running=False)
+    with OtlpReceiver() as other:
+        elsewhere = {"SIDECAR_OTLP_ENDPOINT": other.http_endpoint}
+        kept = rig.cli("spool", "flush", **elsewhere)
+        assert kept.returncode == 1
+        assert "--all" in kept.stderr
+        assert other.spans == []
+        assert rig.cli("spool", "flush", "--all", **elsewhere).returncode == 0
+        assert len(other.spans) == 2
+
+
+def test_a_collector_that_refuses_for_good_is_no_success(rig: Exporting, port: int) -> None:
+    spooled(rig, running=False)
+    with OtlpReceiver(http_port=port) as receiver:
+        receiver.http_status = 400
+        done = rig.cli("spool", "flush")
+        assert done.returncode == 1
+        assert "HTTP status 400" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert status(rig)["records"] == 0
+
+
+def test_trouble_is_one_line(rig: Exporting) -> None:
+    assert rig.cli("spool", "flush", "--timeout", "soon").returncode == 125
+    rig.spool.parent.mkdir(parents=True, mode=0o700)
+    rig.spool.write_bytes(b"no database" * 500)
+    for verb in ("status", "flush", "clear"):
+        done = rig.cli("spool", verb)
+        assert done.returncode == 125
+        assert done.stderr.count("\n") == 1
+        assert str(rig.spool) in done.stderr
+    rig.spool.unlink()
+    rig.spool.symlink_to("/etc/passwd")
+    done = rig.cli("spool", "clear")
+    assert done.returncode == 125
+    assert done.stderr.count("\n") == 1
+
+
+def test_killed_it_leaves_what_it_had_to_the_next_daemon(rig: Exporting, port: int) -> None:
+    spooled(rig, running=True)
+    pid = rig.start_daemon()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive(pid))
+    with OtlpReceiver(http_port=port) as receiver:
+        assert rig.start_daemon() != pid
+        until(lambda: len(receiver.spans) == 2)
+        until(lambda: status(rig)["records"] == 0)
+        assert len(receiver.logs) == 2
+
+
+def test_sigterm_ends_the_daemon_in_two_seconds_with_its_queue_on_disk(sidecar: Installation, tmp_path: Path) -> None:
+    # Takes connections and never says a word: what is on its way will never be answered.
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with exporting(sidecar, tmp_path, endpoint) as rig:
+            pid = rig.start_daemon()
+            for _ in range(20):
+                assert rig.run("true").status == 0
+            before_s = time.monotonic()
+            os.kill(pid, signal.SIGTERM)
+            until(lambda: not alive(pid))
+            assert time.monotonic() - before_s < 2.0
+            found = status(rig)
+            assert found["daemon"] is None
+            assert found["records"] == 80
