@@ -36,7 +36,7 @@ _SAY_ENOUGH = frozenset(
     | {"recvfrom", "recvmsg", "pause", "rt_sigsuspend", "rt_sigtimedwait", "flock"}
 )
 """Calls beside which the wait channel tells nothing new."""
-_SIGNAL_CALLS = frozenset({"futex", "pause", "rt_sigsuspend", "rt_sigtimedwait"})
+_SLEEPS = frozenset({"nanosleep", "clock_nanosleep", RUNNING})
 _SHORT_SLEEP_S = 2.0
 
 
@@ -140,9 +140,11 @@ class Looker:
     def _resolve(self, process: Process, thread: Thread, descriptors: Descriptors, waited: "_Waited") -> None:
         if thread.is_gone:
             return
-        if thread.state == "t" or (thread.call is not None and thread.call.name in _SIGNAL_CALLS):
-            self._read_status(process)
         call = thread.call
+        if call is None or call.name not in _SLEEPS:
+            self._read_status(process)
+        if call is not None and call.name == "futex":
+            self._read_timers(process)
         if call is None:
             if thread.state not in "Tt":
                 if "nanosleep" in (thread.wait_channel or ""):
@@ -173,22 +175,20 @@ class Looker:
                     waited.add(process, descriptors.resolve(process, watched))
 
     def _read_status(self, process: Process) -> None:
-        """Which signals it handles, who traces it, how many POSIX timers it has. proc(5), status and timers."""
+        """Which signals it handles and who traces it: proc(5), status."""
         if process.handled_signals is not None:
             return
-        data = self.kernel.read(f"{process.pid}/status")
-        for line in (data or b"").decode("utf-8", "replace").splitlines():
-            name, _, value = line.partition(":")
-            try:
-                if name == "SigCgt":
-                    mask = int(value, 16)
-                    process.handled_signals = frozenset(bit + 1 for bit in range(64) if mask >> bit & 1)
-                elif name == "TracerPid":
-                    process.tracer = int(value)
-            except ValueError:
-                continue
-        timers = self.kernel.read(f"{process.pid}/timers")
-        process.pending_timers = None if timers is None else timers.count(b"ID:")
+        data = self.kernel.read(f"{process.pid}/status") or b""
+        handled, tracer = _field(data, b"\nSigCgt:", 16), _field(data, b"\nTracerPid:", 10)
+        if handled is not None:
+            process.handled_signals = frozenset(bit + 1 for bit in range(64) if handled >> bit & 1)
+        process.tracer = tracer
+
+    def _read_timers(self, process: Process) -> None:
+        """How many POSIX timers it has: proc(5), timers."""
+        if process.pending_timers is None:
+            timers = self.kernel.read(f"{process.pid}/timers")
+            process.pending_timers = None if timers is None else timers.count(b"ID:")
 
     def _read_ends(self, look: Look, alive: list[Process], descriptors: Descriptors, waited: "_Waited") -> None:
         look.sockets = self._sockets.look_up(self.kernel, waited.sockets)
@@ -258,6 +258,16 @@ def _worth_sampling(look: Look) -> list[int]:
     pids = [process.pid for process in look.processes.values() if process.is_alive]
     busy = [pid for pid in pids if look.processes[pid].state in "RD"]
     return (busy + [pid for pid in pids if pid not in set(busy)])[:16]
+
+
+def _field(status: bytes, name: bytes, base: int) -> int | None:
+    at = status.find(name)
+    if at < 0:
+        return None
+    try:
+        return int(status[at + len(name) : status.find(b"\n", at + 1)], base)
+    except ValueError:
+        return None
 
 
 def _inode_in(info: list[str] | None) -> str:

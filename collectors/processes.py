@@ -73,6 +73,7 @@ class Tree:
     def _take(self, pid: int) -> list[int]:
         process, faults = read_stat(self._kernel, pid)
         if process is None:
+            self.is_whole = False  # gone since its parent named it, or hidden from us
             return []
         self.processes[pid] = process
         children: list[int] = []

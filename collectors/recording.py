@@ -13,7 +13,7 @@ from collectors.look import Looker
 from collectors.observer import SAMPLES, SECONDS, finish
 from sidecar.core.evidence import Look
 
-_STATUS_KEPT = (b"SigCgt", b"TracerPid")
+_STATUS_KEPT = (b"Name", b"SigCgt", b"TracerPid")
 _MOUNTS_KEPT = (b" / ", b" /proc ", b" /sys/fs/cgroup", b" /dev ", b" /tmp ", b" fuse", b" nfs")
 _BEFORE, _AFTER = "before", "after"
 

@@ -14,7 +14,7 @@ from sidecar.core.finding import MEASURED, PROVED, UNSURE, Leaf, Verdict
 from sidecar.core.rules.descriptors import most_telling
 from sidecar.core.rules.files import polled_lock
 from sidecar.core.rules.graph import circle_of, leaves_of
-from sidecar.core.rules.processes import wait_of_process
+from sidecar.core.rules.processes import IN_THE_BACKGROUND, wait_of_process
 from sidecar.core.rules.scene import RUNNING_WAIT, Scene, Wait
 from sidecar.core.rules.whole_tree import verdict_of_tree
 from sidecar.core.verdict_names import group_of
@@ -47,25 +47,39 @@ def _judge(scene: Scene) -> Verdict:
         return _verdict(scene, whole, busiest[0] if busiest else scene.after.root)
     waits = {pid: wait_of_process(scene, process) for pid, process in scene.alive.items()}
     circle = circle_of(scene, waits)
-    if circle and not scene.movement.ran.intersection(circle) and scene.after.is_whole:
+    if circle:
         facts = "; ".join(f"{scene.name(pid)}: {waits[pid].text}" for pid in circle)
         found = Wait("deadlock_suspected", f"processes wait for each other in a circle: {facts}", PROVED)
         return _verdict(scene, found, circle[0])
     leaves = leaves_of(scene, waits)
     if not leaves:
         return _guessed_circle(scene, waits)
-    first = most_telling([waits[pid] for pid in leaves])
-    leaf = next(pid for pid in leaves if waits[pid] is first)
+    leaf = _most_telling_leaf(waits, leaves)
+    first = waits[leaf]
     found = _settle(scene, leaf, first)
     others = [f"{scene.name(pid)}: {waits[pid].text}" for pid in leaves if pid != leaf][:_LEAVES_SHOWN]
     return _verdict(scene, found, leaf, others)
 
 
+def _most_telling_leaf(waits: dict[int, Wait], leaves: list[int]) -> int:
+    """A leaf that sleeps or idles does not stand for one of which nothing is known."""
+    strong = [pid for pid in leaves if waits[pid].kind not in IN_THE_BACKGROUND and waits[pid].confidence != UNSURE]
+    unsure = [pid for pid in leaves if waits[pid].confidence == UNSURE]
+    among = strong or unsure or leaves
+    first = most_telling([waits[pid] for pid in among])
+    return next(pid for pid in among if waits[pid] is first)
+
+
 def _guessed_circle(scene: Scene, waits: dict[int, Wait]) -> Verdict:
-    """Everybody seems to wait for another, and an edge of it is a guess: that proves nothing."""
-    traced = [pid for pid, wait in waits.items() if wait.kind == "traced"]
-    if traced and not any(wait.confidence == UNSURE for wait in waits.values()):
-        return _verdict(scene, waits[traced[0]], traced[0])
+    """Everybody waits for another, and one may be woken otherwise: that proves nothing. What is sure is said of one."""
+    is_seen = all(
+        thread.call is not None for pid in waits for thread in scene.alive[pid].threads.values() if thread.state in "SD"
+    )
+    if is_seen and not any(wait.confidence == UNSURE for wait in waits.values()):
+        traced = [pid for pid, wait in waits.items() if wait.kind == "traced"]
+        leaf = traced[0] if traced else _most_telling_leaf(waits, list(waits))
+        others = [f"{scene.name(pid)}: {wait.text}" for pid, wait in waits.items() if pid != leaf][:_LEAVES_SHOWN]
+        return _verdict(scene, waits[leaf], leaf, others)
     facts = "; ".join(f"{scene.name(pid)}: {wait.text}" for pid, wait in list(waits.items())[:_LEAVES_SHOWN])
     return _verdict(scene, Wait("unknown", f"each process waits for another: {facts}", UNSURE), scene.after.root)
 

@@ -23,6 +23,7 @@ def wait_unseen(scene: Scene, process: Process, thread: Thread) -> Wait:
     """The best that can be said without the system call."""
     lock = wait_for_lock(scene, process, "a file")
     if lock is not None:
+        lock.is_guess = process.thread_count > 1  # of which thread it is, /proc/locks does not say
         return lock
     channel = thread.wait_channel
     if channel is not None:

@@ -7,7 +7,7 @@ from sidecar.core.evidence import PAGE_FAULT, READ, RUNNING, WRITE, Call, Proces
 from sidecar.core.finding import INFERRED, UNSURE
 from sidecar.core.rules.blind import wait_unseen
 from sidecar.core.rules.descriptors import wait_on_descriptor, wait_on_set
-from sidecar.core.rules.files import file_call, uninterruptible, wait_for_lock
+from sidecar.core.rules.files import file_call, is_served, uninterruptible, wait_for_lock, wait_on_file_system
 from sidecar.core.rules.scene import FUTEX, RUNNING_WAIT, Scene, Wait
 
 _FROZEN_CHANNELS = ("refrigerator", "freezer")
@@ -65,6 +65,8 @@ def wait_of_thread(scene: Scene, process: Process, thread: Thread) -> Wait:
         return uninterruptible(scene, process, thread, call.name)
     if call.name == PAGE_FAULT:
         return Wait("unknown", "blocked outside a system call: a page fault", UNSURE)
+    if call.name in _READS | _WRITES and is_served(process, thread):
+        return wait_on_file_system(scene, process, thread, f"in {call.name}")
     if call.name in _READS:
         return wait_on_descriptor(scene, process, call.descriptor, READ)
     if call.name in _WRITES:
@@ -116,7 +118,7 @@ def _child(scene: Scene, process: Process, thread: Thread, call: Call) -> Wait:
     if call.child is not None and call.child in children:
         children = (call.child,)
     if not children:
-        return Wait("child_wait", "waits for a child, none is alive", INFERRED)
+        return Wait("child_wait", "waits for a child, and none is seen alive", UNSURE)
     return Wait("child_wait", f"waits for child {scene.names(children)}", on=children)
 
 

@@ -2,10 +2,11 @@
 
 from sidecar.core import evidence
 from sidecar.core.evidence import READ, WRITE, Descriptor, Process, Terminal
-from sidecar.core.finding import INFERRED, UNSURE
+from sidecar.core.finding import INFERRED, MEASURED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
 from sidecar.core.rules.sockets import wait_on_socket
 
+_TERMINAL_MASTERS = ("/dev/ptmx", "/dev/pts/ptmx")
 TELLING = (
     "stopped",
     "output_blocked",
@@ -76,6 +77,11 @@ def wait_on_descriptor(scene: Scene, process: Process, number: int | None, wante
                 True,
             )
         return Wait("event_idle", f"signals (signalfd {found.number})")
+    if found.target in _TERMINAL_MASTERS:
+        children = scene.children(process.pid)
+        if children:
+            text = f"the terminal it made for {scene.names(children)} (fd {found.number})"
+            return Wait("child_wait", text, INFERRED, children, is_guess=True)
     if found.kind == evidence.DEVICE:
         return Wait("unknown", f"waits on device {found.target}, fd {found.number}", UNSURE)
     return Wait("event_idle", f"{found.kind} fd {found.number}")
@@ -105,7 +111,9 @@ def wait_on_set(
         if timed:
             return Wait("sleeping", f"{what} of {len(waits)}: only a timer{limit}", is_timed=True, left_s=shortest_s)
         return Wait("event_idle", f"{what} of {len(waits)}: nothing outside the process, no time limit")
-    first = most_telling(_without_idle_input(outside, polled, process))
+    candidates = _without_idle_input(outside, polled, process)
+    # Whoever polls something outside the tree as well is waiting for that: a set is an "or".
+    first = most_telling([wait for wait in candidates if not wait.on] or candidates)
     more = f" (and {len(outside) - 1} more)" if len(outside) > 1 else ""
     on = tuple(sorted({pid for wait in outside for pid in wait.on}))
     # Any of them may wake it: its edges are all there is only where each leads into the tree.
@@ -117,20 +125,19 @@ def wait_on_set(
 def _without_idle_input(waits: list[Wait], polled: tuple[tuple[int, str], ...], process: Process) -> list[Wait]:
     """Input that a program would merely take as well as something else is not what it waits for.
 
-    A service listens and takes keys; ssh and a watcher keep stdin in their set all the time.
+    A service listens and takes keys; ssh and a watcher keep stdin in their set all the time; script, tmux or sudo
+    hand on what is typed to a child, and the child decides.
     """
     kinds = {wait.kind for wait in waits}
     found = [(process.descriptors or {}).get(number) for number, _ in polled]
     on_terminal = any(item is not None and item.kind == evidence.TERMINAL for item in found)
-    if kinds & (_BESIDE_KEYS if on_terminal else _BESIDE_STDIN):
-        return [wait for wait in waits if wait.kind != "awaiting_input"]
+    if kinds & (_BESIDE_KEYS if on_terminal else _BESIDE_STDIN) or any(wait.on for wait in waits):
+        return [wait for wait in waits if wait.kind != "awaiting_input"] or waits
     return waits
 
 
 _BESIDE_KEYS = frozenset({"listening"})
-_BESIDE_STDIN = frozenset(
-    {"listening", "watching_files", "network_wait", "network_peer_dead", "ipc_wait", "child_wait"}
-)
+_BESIDE_STDIN = frozenset({"listening", "watching_files", "network_wait", "network_peer_dead", "network_connecting"})
 
 
 def most_telling(waits: list[Wait]) -> Wait:
@@ -176,32 +183,45 @@ def _pipe(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wai
             return Wait(
                 "pipe_wait", f"pipe fd {found.number} is full, and only the process itself could read it", INFERRED
             )
+        if not readers and not scene.sees_everybody:
+            return Wait("unknown", f"pipe fd {found.number} is full, its reader is not readable", UNSURE)
         reader = names or "outside the tree"
         return Wait("output_blocked", f"pipe fd {found.number} is full, reader: {reader}", INFERRED)
     writers = [end for end in ends if end.can_write and end.pid != process.pid]
     inside = tuple(sorted({end.pid for end in writers if end.pid in scene.alive}))
     names = ", ".join(sorted({end.name for end in writers}))
+    is_own = any(end.pid == process.pid and end.can_write for end in ends)
     if inside:
-        return Wait("pipe_wait", f"pipe fd {found.number}, writer: {names}", on=inside)
+        return Wait("pipe_wait", f"pipe fd {found.number}, writer: {names}", on=inside, is_guess=is_own)
+    if is_own and not writers:
+        return Wait("event_idle", f"its own pipe, fd {found.number}")
     if found.number == 0:
         writer = names or "outside the tree"
         hint = "No input will come unless the writer sends it or closes the pipe."
-        confidence = INFERRED if not writers else "measured"
+        if not writers and not scene.sees_everybody:
+            return Wait("unknown", "reads stdin, a pipe; who could write to it is not readable", UNSURE)
+        confidence = MEASURED if writers else INFERRED
         return Wait("awaiting_input", f"reads stdin, a pipe; writer: {writer}", confidence, hint=hint)
-    if any(end.pid == process.pid and end.can_write for end in ends):
-        return Wait("event_idle", f"its own pipe, fd {found.number}")
+    if not writers and not scene.sees_everybody:
+        return Wait("unknown", f"pipe fd {found.number}, its writer is not readable", UNSURE)
     return Wait("pipe_wait", f"pipe fd {found.number}, writer: {names or 'outside the tree'}", INFERRED)
 
 
 def _file(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wait:
-    if found.is_remote:
-        return Wait("filesystem_wait", f"file {found.target} (fd {found.number}) on {found.file_system}")
+    if found.is_remote and not scene.ends(found.target):
+        return Wait("unknown", f"waits on {found.target} (fd {found.number}) on {found.file_system}", UNSURE)
     # An ordinary file on a local file system is always ready, and is read in state D: what waits here is a FIFO.
     ends = [end for end in scene.ends(found.target) if end.pid != process.pid]
     others = tuple(
         sorted({e.pid for e in ends if e.pid in scene.alive and (e.can_write if wanted == READ else e.can_read)})
     )
     verb = "writer" if wanted == READ else "reader"
+    own = [end for end in scene.ends(found.target) if end.pid == process.pid]
+    if not others and scene.sees_everybody and any(end.can_write and end.can_read for end in own):
+        text = f"FIFO {found.target} (fd {found.number}); nobody else of the tree has it open"
+        return Wait("fifo_wait", text, INFERRED)
+    if not others and not scene.sees_everybody:
+        return Wait("unknown", f"FIFO or special file {found.target}, its {verb} is not readable", UNSURE)
     names = scene.names(others) or "outside the tree"
     text = f"FIFO or special file {found.target} (fd {found.number}), {verb}: {names}"
     return Wait("pipe_wait", text, INFERRED, others)

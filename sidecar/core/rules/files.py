@@ -49,16 +49,13 @@ def uninterruptible(scene: Scene, process: Process, thread: Thread, name: str) -
     path = (call.path if call is not None else None) or (found.target if found is not None else "")
     what = "a page fault" if name == PAGE_FAULT else name or "a call that is not readable"
     text = f"uninterruptible in {what}{_place(path, found)}" + (f", kernel function {channel}" if channel else "")
-    has_stood_still = scene.has_stood_still(process, thread)
-    is_served = channel.startswith(_SERVED_CHANNELS) or (found is not None and found.is_remote)
-    if is_served or channel.startswith(_FROZEN_CHANNELS):
-        if has_stood_still:
-            return Wait("filesystem_wait", text, hint=_HINT)
-        return Wait("disk_io", f"{text}; it was answered since the look before", INFERRED)
+    has_run = scene.has_run(process, thread)
+    if is_served(process, thread) or channel.startswith(_FROZEN_CHANNELS):
+        return _of_file_system(text, has_run)
     if any(part in channel for part in _BLOCK_CHANNELS):
-        if has_stood_still:
-            return Wait("unknown", f"{text}: storage has not answered since before the look", UNSURE)
-        return Wait("disk_io", text, INFERRED)
+        if has_run:
+            return Wait("disk_io", text, INFERRED)
+        return Wait("unknown", f"{text}: storage has not answered since before the look, as far as is seen", UNSURE)
     return Wait("unknown", text, UNSURE)
 
 
@@ -67,16 +64,30 @@ def wait_on_file_system(scene: Scene, process: Process, thread: Thread, what: st
     found = _descriptor(process, thread)
     channel = thread.wait_channel or ""
     text = f"{what}{_place('', found)}" + (f", kernel function {channel}" if channel else "")
-    if scene.has_stood_still(process, thread):
-        return Wait("filesystem_wait", text, hint=_HINT)
-    return Wait("disk_io", f"{text}; it was answered since the look before", INFERRED)
+    return _of_file_system(text, scene.has_run(process, thread))
+
+
+def _of_file_system(text: str, has_run: bool | None) -> Wait:
+    """No answer all through the interval is a wait that may be for ever; an answer in between is work."""
+    if has_run is None:
+        return Wait("unknown", f"{text}; whether it was answered since the look before is not known", UNSURE)
+    if has_run:
+        return Wait("disk_io", f"{text}; it was answered since the look before", INFERRED)
+    return Wait("filesystem_wait", f"{text}; not answered between the looks", hint=_HINT)
+
+
+def is_served(process: Process, thread: Thread) -> bool:
+    """The thread is in a file system that another process or host serves, and not in a FIFO that lies there."""
+    channel = thread.wait_channel or ""
+    found = _descriptor(process, thread)
+    return channel.startswith(_SERVED_CHANNELS) or (found is not None and found.is_remote and "pipe" not in channel)
 
 
 def file_call(scene: Scene, process: Process, thread: Thread, name: str, path: str) -> Wait:
     """Interruptible, in a call on a file: so wait those of file systems served by others."""
     found = _descriptor(process, thread)
     what = f"in {name} {path or (found.target if found is not None else '')}".rstrip()
-    if (thread.wait_channel or "").startswith(_SERVED_CHANNELS) or (found is not None and found.is_remote):
+    if is_served(process, thread):
         return wait_on_file_system(scene, process, thread, what)
     channel = f", kernel function {thread.wait_channel}" if thread.wait_channel else ""
     return Wait("unknown", f"{what}{channel}", UNSURE)

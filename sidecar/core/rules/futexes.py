@@ -7,10 +7,8 @@ none ran, and no signal handler, timer or child could wake one. Else it is an in
 from sidecar.core.evidence import Process, Thread
 from sidecar.core.finding import INFERRED, PROVED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
+from sidecar.core.rules.signals import waking_signals
 
-_WAKING_SIGNALS = frozenset({10, 12, 14, 26, 27, 29})
-"""SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO: sent by timers and by others."""
-_CHILD_SIGNAL = 17
 _TOOLS = {"java": "jcmd PID Thread.print", "python": "py-spy dump --pid PID", "node": "kill -USR1 PID and inspect"}
 
 
@@ -35,7 +33,8 @@ def wait_inside(scene: Scene, process: Process, threads: list[Thread], waits: li
         if thread.call is not None and thread.call.futex is not None
     )
     untimed = all(thread.call is not None and thread.call.is_timed is False for thread in threads)
-    if ran or not ran_known or not private or not untimed:
+    all_seen = len(process.threads) == process.thread_count
+    if ran or not ran_known or not private or not untimed or not all_seen:
         return Wait("internal_wait", f"{total}; nothing outside is waited for", UNSURE, hint=hint)
     wakers = _wakers(scene, process)
     if wakers:
@@ -55,18 +54,15 @@ def owner_circle(scene: Scene, process: Process, threads: list[Thread]) -> Wait 
 
 def _wakers(scene: Scene, process: Process) -> str:
     """What could still wake a thread, in words; empty: nothing."""
-    if process.handled_signals is None:
+    handled = waking_signals(process)
+    if handled is None:
         return "a signal (its handlers are not readable)"
-    handled = sorted(process.handled_signals & _WAKING_SIGNALS)
     if handled:
         return f"signal {', '.join(map(str, handled))}, which it handles,"
     if process.pending_timers:
         return f"a POSIX timer ({process.pending_timers} there)"
     if process.pending_timers is None:
         return "a POSIX timer (not readable)"
-    children = scene.children(process.pid)
-    if children and _CHILD_SIGNAL in process.handled_signals:
-        return f"the end of child {scene.names(children)}"
     return ""
 
 

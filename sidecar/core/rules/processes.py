@@ -7,7 +7,7 @@ from sidecar.core.rules.descriptors import most_telling
 from sidecar.core.rules.futexes import owner_circle, wait_inside
 from sidecar.core.rules.scene import FUTEX, Scene, Wait
 
-_BACKGROUND = frozenset({"event_idle", "sleeping", "signal_wait", "unknown"})
+IN_THE_BACKGROUND = frozenset({"event_idle", "sleeping", "signal_wait", "unknown"})
 """Waits of helper threads: beside another wait they are not what the process waits for."""
 _SIGNAL_NAMES = {19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
 _STOP_REASONS = {
@@ -36,7 +36,7 @@ def wait_of_process(scene: Scene, process: Process) -> Wait:
         return wait_inside(scene, process, threads, futexes)
     # A helper's sleep must not stand for a thread whose wait is not known.
     unknown = [wait for wait in others if wait.kind == "unknown"]
-    foreground = [wait for wait in others if wait.kind not in _BACKGROUND] or unknown or others
+    foreground = [wait for wait in others if wait.kind not in IN_THE_BACKGROUND] or unknown or others
     first = most_telling(foreground)
     kinds = sorted({wait.kind for wait in foreground} - {first.kind})
     more = f" ({len(waits)} threads{', also ' + ', '.join(kinds) if kinds else ''})" if len(waits) > 1 else ""

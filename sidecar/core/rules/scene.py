@@ -57,10 +57,17 @@ class Scene:
         earlier = same_process(self.before, process)
         return earlier.threads.get(thread.tid) if earlier is not None else None
 
-    def has_stood_still(self, process: Process, thread: Thread) -> bool:
-        """The thread has surely not run since the look before."""
+    def has_run(self, process: Process, thread: Thread) -> bool | None:
+        """Whether the thread ran since the look before; None: cannot be told."""
         earlier = self.earlier_thread(process, thread)
-        return earlier is not None and earlier.runs is not None and earlier.runs == thread.runs
+        if earlier is None or earlier.runs is None or thread.runs is None:
+            return None
+        return earlier.runs != thread.runs
+
+    @property
+    def sees_everybody(self) -> bool:
+        """Every process of the tree was read, and the descriptors of each that were needed."""
+        return self.after.is_whole and all(process.descriptors is not None for process in self.alive.values())
 
     def socket(self, inode: int) -> Socket | None:
         return self.after.sockets.get(inode)

@@ -4,7 +4,7 @@ A silent live peer and a dead one look the same while nothing is in flight: then
 """
 
 from sidecar.core.evidence import WRITE, Descriptor, Process, Socket
-from sidecar.core.finding import INFERRED
+from sidecar.core.finding import INFERRED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
 
 UNANSWERED_RETRANSMITS = 2
@@ -16,7 +16,7 @@ def wait_on_socket(scene: Scene, process: Process, found: Descriptor, wanted: st
     """`wanted` is READ or WRITE."""
     record = scene.socket(found.inode)
     if record is None:
-        return Wait("ipc_wait", f"socket fd {found.number}, of a family or namespace that cannot be read", INFERRED)
+        return Wait("unknown", f"socket fd {found.number}, of a family or namespace that is not readable", UNSURE)
     if record.protocol == "unix":
         return _unix(scene, process, found, record)
     if record.protocol == "tcp":
@@ -50,6 +50,8 @@ def _unix(scene: Scene, process: Process, found: Descriptor, record: Socket) -> 
 def _tcp(scene: Scene, found: Descriptor, record: Socket, wanted: str) -> Wait:
     if record.state == "LISTEN":
         return Wait("listening", f"listens on tcp {record.local}, fd {found.number}")
+    if record.state == "SYN_SENT" and not record.retransmits:
+        return Wait("network_wait", f"connecting to {record.remote}, fd {found.number}")
     if record.state == "SYN_SENT":
         return Wait(
             "network_connecting",
