@@ -1,0 +1,290 @@
+"""Sleeping and polling: a timer is all that is waited for."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from ..scenario import scenario
+from ..stage import Stage
+
+
+@scenario("sleeping")
+def sleep_plain(stage: Stage) -> None:
+    stage.run("sleep", "300")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_below_a_shell(stage: Stage) -> None:
+    stage.run("sh", "-c", "sleep 300; true")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_in_a_pipeline(stage: Stage) -> None:
+    stage.run("sh", "-c", "sleep 300 | cat")
+    stage.member("cat")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_behind_a_full_pipe(stage: Stage) -> None:
+    # `yes` is stuck in its pipe because its reader sleeps: the reader is the leaf.
+    stage.run("sh", "-c", "yes | sleep 300")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_deep_down(stage: Stage) -> None:
+    stage.run("bash", "-c", "bash -c 'bash -c \"sleep 300; true\" | cat; true'; true")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_on_a_terminal(stage: Stage) -> None:
+    stage.run("bash", "-c", "sleep 300; true", terminal=True)
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_under_timeout(stage: Stage) -> None:
+    stage.run("timeout", "400", "sleep", "300")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["make"])
+def sleep_in_a_make(stage: Stage) -> None:
+    (stage.scratch / "Makefile").write_text("all: a b\na b:\n\t@sleep 300\n")
+    stage.run("make", "-s", "-j2")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_python(stage: Stage) -> None:
+    stage.run(*stage.python("import time; time.sleep(300)"))
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_python_subprocess(stage: Stage) -> None:
+    stage.run(*stage.python("import subprocess; subprocess.run(['sleep', '300'], capture_output=True)"))
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_python_thread_joined(stage: Stage) -> None:
+    # The main thread waits on a futex for one that sleeps: no deadlock.
+    stage.run(*stage.python("import threading, time; t = threading.Thread(target=time.sleep, args=(300,)); t.start(); t.join()"))
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_asyncio(stage: Stage) -> None:
+    stage.run(*stage.python("import asyncio; asyncio.run(asyncio.sleep(300))"))
+    stage.rest()
+
+
+@scenario("sleeping", needs=["perl"])
+def sleep_perl_select(stage: Stage) -> None:
+    stage.run("perl", "-e", "select(undef, undef, undef, 300)")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["node"])
+def sleep_node(stage: Stage) -> None:
+    stage.run("node", "-e", "setTimeout(() => {}, 300000)")
+    stage.rest()
+
+
+# A JVM and a Go runtime sleep on futexes; what wakes them cannot be read.
+@scenario("sleeping", "internal_wait", needs=["javac", "java"])
+def sleep_java(stage: Stage) -> None:
+    stage.run("java", "-cp", stage.program("Waits"), "Waits", "sleep")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping", "internal_wait", "polling", needs=["go"])
+def sleep_go(stage: Stage) -> None:
+    stage.run(stage.program("gowaits"), "sleep")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["gcc"])
+def sleep_nanosleep(stage: Stage) -> None:
+    stage.run(stage.program("waits"), "nanosleep")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["gcc"])
+def sleep_until_a_time(stage: Stage) -> None:
+    stage.run(stage.program("waits"), "absolute")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["gcc"])
+def sleep_in_poll(stage: Stage) -> None:
+    stage.run(stage.program("waits"), "poll_timeout")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["gcc"])
+def sleep_in_timerfd(stage: Stage) -> None:
+    stage.run(stage.program("waits"), "timerfd")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["gcc"])
+def sleep_in_sigtimedwait(stage: Stage) -> None:
+    stage.run(stage.program("waits"), "sigtimedwait")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["gcc"])
+def sleep_of_another_thread(stage: Stage) -> None:
+    stage.run(stage.program("waits"), "mutex_of_a_sleeper")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["gcc"])
+def sleep_after_the_main_thread_ended(stage: Stage) -> None:
+    stage.run(stage.program("waits"), "leader_gone_sleeps")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["gcc"])
+def sleep_in_a_vfork_child(stage: Stage) -> None:
+    # The parent is in D for as long as that takes: no disk.
+    stage.run(stage.program("waits"), "vfork")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_stopped_and_continued(stage: Stage) -> None:
+    # It sits in restart_syscall(2) then, with the registers of the call before.
+    stage.run("sleep", "300")
+    stage.rest()
+    os.kill(stage.pid, signal.SIGSTOP)
+    stage.stopped()
+    os.kill(stage.pid, signal.SIGCONT)
+    stage.until(lambda: stage.state() == "S", "does not go on")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_with_zombies(stage: Stage) -> None:
+    # Its parent became `sleep` and reaps nobody.
+    stage.run("sh", "-c", "true & exec sleep 300")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_of_a_cron_like_loop(stage: Stage) -> None:
+    stage.run("bash", "-c", "while true; do date >>log; sleep 60; done")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["curl"])
+def sleep_between_retries(stage: Stage) -> None:
+    # Connection refused at once (port 9 of loopback, nobody there), then a minute of back-off.
+    stage.run("sh", "-c", "until curl -sf http://127.0.0.1:9/; do sleep 60; done")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_in_the_background_of_a_wait(stage: Stage) -> None:
+    stage.run("bash", "-c", "for n in 1 2 3 4 5; do sleep 300 & done; wait")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_of_two_hundred(stage: Stage) -> None:
+    stage.run("sh", "-c", "for n in $(seq 200); do sleep 300 & done; wait")
+    stage.until(lambda: len(stage.tree()) > 200, "not all of them came")
+    stage.rest()
+
+
+@scenario("polling")
+def poll_in_a_shell_loop(stage: Stage) -> None:
+    stage.run("sh", "-c", "while [ ! -e done ]; do sleep 0.2; done")
+    stage.member("sleep")
+
+
+@scenario("polling")
+def poll_in_python(stage: Stage) -> None:
+    stage.run(*stage.python("import time\nwhile True: time.sleep(0.1)"))
+    stage.rest(0)
+
+
+@scenario("polling")
+def poll_an_event_with_a_timeout(stage: Stage) -> None:
+    stage.run(*stage.python("import threading\ne = threading.Event()\nwhile not e.wait(0.2): pass"))
+    stage.rest(0)
+
+
+@scenario("polling", needs=["node"])
+def poll_node_interval(stage: Stage) -> None:
+    stage.run("node", "-e", "console.log('ready'); setInterval(() => {}, 200)")
+    stage.expect("ready")
+    stage.rest(0.1)
+
+
+@scenario("polling")
+def poll_asyncio(stage: Stage) -> None:
+    stage.run(
+        *stage.python(
+            "import asyncio\nasync def main():\n while True: await asyncio.sleep(0.2)\nasyncio.run(main())"
+        )
+    )
+    stage.rest(0.1)
+
+
+@scenario("polling", "sleeping", needs=["watch"])
+def poll_watch(stage: Stage) -> None:
+    stage.run("watch", "-n", "0.5", "true", terminal=True)
+    stage.expect("true")
+    stage.rest(0.1)
+
+
+@scenario("polling")
+def poll_a_process(stage: Stage) -> None:
+    other = stage.helper("sleep", "300")
+    stage.run("tail", "--pid", other.pid, "-s", "0.3", "-f", "/dev/null")
+    stage.rest(0)
+
+
+@scenario("polling")
+def poll_with_a_spinner(stage: Stage) -> None:
+    # Output, and no progress.
+    stage.run("bash", "-c", r"while :; do for c in '|' / - '\\'; do printf '\r%s' $c; sleep 0.1; done; done", terminal=True)
+    stage.expect("/")
+
+
+@scenario("polling")
+def poll_with_a_ticker(stage: Stage) -> None:
+    stage.run(
+        *stage.python("import time\nn = 0\nwhile True: print(f'\\r{n} s elapsed', end=''); n += 1; time.sleep(0.5)"),
+        terminal=True,
+    )
+    stage.expect("1 s")

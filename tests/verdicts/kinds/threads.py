@@ -1,0 +1,223 @@
+"""Threads and processes that wait for each other: deadlocks, idle pools, event loops with nothing to do."""
+
+from __future__ import annotations
+
+from ..scenario import scenario
+from ..stage import Stage
+
+
+@scenario("deadlock_suspected", hung=True)
+def deadlock_python_two_locks(stage: Stage) -> None:
+    stage.run(
+        *stage.python(
+            "import threading\na, b, both = threading.Lock(), threading.Lock(), threading.Barrier(2)\n"
+            "def take(x, y):\n with x:\n  both.wait()\n  y.acquire()\n"
+            "ts = [threading.Thread(target=take, args=p) for p in ((a, b), (b, a))]\n[t.start() for t in ts]; [t.join() for t in ts]"
+        )
+    )
+    stage.rest()
+
+
+@scenario("deadlock_suspected", hung=True)
+def deadlock_python_itself(stage: Stage) -> None:
+    stage.run(*stage.python("import threading; l = threading.Lock(); l.acquire(); l.acquire()"))
+    stage.rest()
+
+
+@scenario("deadlock_suspected", hung=True)
+def deadlock_python_below_a_pipeline(stage: Stage) -> None:
+    stage.run("sh", "-c", '"$@" | cat', "sh", *stage.python("import threading; l = threading.Lock(); l.acquire(); l.acquire()"))
+    stage.member("cat")
+    stage.rest()
+
+
+@scenario("deadlock_suspected", hung=True)
+def deadlock_python_queue_without_a_producer(stage: Stage) -> None:
+    stage.run(*stage.python("import queue; queue.Queue().get()"))
+    stage.rest()
+
+
+@scenario("deadlock_suspected", hung=True)
+def deadlock_python_forked_with_a_lock(stage: Stage) -> None:
+    # The child inherited a lock that a thread of its parent held.
+    stage.run(
+        *stage.python(
+            "import os, threading\nl = threading.Lock(); l.acquire()\n"
+            "pid = os.fork()\nif pid == 0: l.acquire()\nos.waitpid(pid, 0)"
+        )
+    )
+    stage.until(lambda: len(stage.tree()) == 2, "no child")
+    stage.rest()
+
+
+@scenario("deadlock_suspected", hung=True, needs=["gcc"])
+def deadlock_c_two_mutexes(stage: Stage) -> None:
+    _c(stage, "abba")
+
+
+@scenario("deadlock_suspected", hung=True, needs=["gcc"])
+def deadlock_c_itself(stage: Stage) -> None:
+    _c(stage, "self")
+
+
+@scenario("deadlock_suspected", hung=True, needs=["gcc"])
+def deadlock_c_lost_wakeup(stage: Stage) -> None:
+    _c(stage, "lost_wakeup")
+
+
+@scenario("deadlock_suspected", "internal_wait", hung=True, needs=["gcc"])
+def deadlock_c_owner_died(stage: Stage) -> None:
+    # The mutex is shared memory: another process could give it back, as far as can be read.
+    _c(stage, "dead_owner")
+
+
+def _c(stage: Stage, mode: str) -> None:
+    stage.run(stage.program("waits"), mode)
+    stage.expect("ready")
+    stage.rest()
+
+
+# A JVM's helper threads wait with timeouts, so that its deadlock looks as its idle pool does. Ask jcmd.
+@scenario("internal_wait", "deadlock_suspected", hung=True, needs=["javac", "java"])
+def deadlock_java_monitors(stage: Stage) -> None:
+    _java(stage, "deadlock")
+
+
+@scenario("internal_wait", "deadlock_suspected", hung=True, needs=["javac", "java"])
+def deadlock_java_locks(stage: Stage) -> None:
+    _java(stage, "locks")
+
+
+@scenario("internal_wait", "sleeping", "polling", needs=["javac", "java"])
+def idle_java_pool(stage: Stage) -> None:
+    _java(stage, "pool")
+
+
+def _java(stage: Stage, mode: str) -> None:
+    stage.run("java", "-cp", stage.program("Waits"), "Waits", mode)
+    stage.expect("ready")
+    stage.rest()
+
+
+# A listener elsewhere in the program is waited for too, by the runtime's poller.
+@scenario("internal_wait", "deadlock_suspected", "listening", "sleeping", "polling", hung=True, needs=["go"])
+def deadlock_go_mutex(stage: Stage) -> None:
+    stage.run(stage.program("gowaits"), "stuck")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("deadlock_suspected", hung=True)
+def deadlock_pipe_never_read(stage: Stage) -> None:
+    # The classic: the parent waits for the exit of a child whose output it does not read.
+    stage.run(*stage.python("import subprocess; subprocess.Popen(['yes'], stdout=subprocess.PIPE).wait()"))
+    stage.member("yes")
+    stage.rest()
+
+
+@scenario("deadlock_suspected", hung=True)
+def deadlock_pipes_both_full(stage: Stage) -> None:
+    # `cat` is stuck writing what nobody reads, and its parent writing what `cat` does not read.
+    stage.run(
+        *stage.python(
+            "import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\np.stdin.write(b'x' * 1000000)"
+        )
+    )
+    stage.member("cat")
+    stage.rest()
+
+
+@scenario("deadlock_suspected", hung=True)
+def deadlock_pipes_both_empty(stage: Stage) -> None:
+    stage.run(
+        *stage.python(
+            "import os\nr1, w1 = os.pipe(); r2, w2 = os.pipe()\n"
+            "if os.fork() == 0:\n os.close(w1); os.close(r2); os.read(r1, 1)\n"
+            "else:\n os.close(r1); os.close(w2); os.read(r2, 1)"
+        )
+    )
+    stage.until(lambda: len(stage.tree()) == 2, "no child")
+    stage.rest()
+
+
+@scenario("deadlock_suspected", hung=True)
+def deadlock_child_that_waits_for_the_end_of_its_input(stage: Stage) -> None:
+    # The parent never closes the pipe, and waits for the child's exit.
+    stage.run(
+        *stage.python("import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)\np.wait()")
+    )
+    stage.member("cat")
+    stage.rest()
+
+
+@scenario("deadlock_suspected", hung=True)
+def deadlock_flock_of_two_processes(stage: Stage) -> None:
+    code = (
+        "import fcntl, os\nopen('a', 'w'); open('b', 'w')\nr, w = os.pipe(); r2, w2 = os.pipe()\npid = os.fork()\n"
+        "one, two = (('a', 'b') if pid else ('b', 'a'))\n"
+        "f = open(one, 'w'); fcntl.flock(f, fcntl.LOCK_EX)\n"
+        "os.write(w if pid else w2, b'x'); os.read(r2 if pid else r, 1)\n"
+        "[os.close(x) for x in (r, w, r2, w2)]\n"
+        "g = open(two, 'w'); fcntl.flock(g, fcntl.LOCK_EX)"
+    )
+    stage.run(*stage.python(code))
+    stage.until(lambda: len(stage.tree()) == 2, "no child")
+    stage.rest()
+
+
+@scenario("event_idle", "internal_wait")
+def idle_asyncio(stage: Stage) -> None:
+    # An event that nobody sets: only a signal wakes it.
+    stage.run(*stage.python("import asyncio; asyncio.run(asyncio.Event().wait())"))
+    stage.rest()
+
+
+@scenario("event_idle", "internal_wait", needs=["node"])
+def idle_node(stage: Stage) -> None:
+    stage.run("node", "-e", "new MessageChannel().port1.on('message', () => {}); console.log('ready')")
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("event_idle", needs=["gcc"])
+def idle_eventfd(stage: Stage) -> None:
+    _c(stage, "eventfd")
+
+
+@scenario("event_idle", needs=["gcc"])
+def idle_epoll(stage: Stage) -> None:
+    _c(stage, "epoll_eventfd")
+
+
+@scenario("internal_wait", "polling", "sleeping", "event_idle")
+def idle_python_pool_with_timeouts(stage: Stage) -> None:
+    stage.run(
+        *stage.python(
+            "import threading\ndef work():\n e = threading.Event()\n e.wait(300)\n"
+            "ts = [threading.Thread(target=work) for _ in range(4)]\n[t.start() for t in ts]; [t.join() for t in ts]"
+        )
+    )
+    stage.rest()
+
+
+@scenario("sleeping")
+def idle_multiprocessing_pool_of_sleepers(stage: Stage) -> None:
+    stage.run(*stage.python("import multiprocessing, time\nwith multiprocessing.Pool(2) as p: p.map(time.sleep, [300, 300])"))
+    stage.until(lambda: len(stage.tree()) == 3, "no workers")
+    stage.rest()
+
+
+@scenario("unknown", needs=["gcc"])
+def io_uring_wait(stage: Stage) -> None:
+    # What was asked of the ring cannot be read.
+    _c(stage, "io_uring")
+
+
+@scenario("sleeping", needs=["gcc"])
+def thread_pool_executor_of_sleepers(stage: Stage) -> None:
+    stage.run(
+        *stage.python(
+            "import concurrent.futures, time\nwith concurrent.futures.ThreadPoolExecutor(3) as p: list(p.map(time.sleep, [300] * 3))"
+        )
+    )
+    stage.rest()
