@@ -46,9 +46,7 @@ def test_a_silent_command_beats_once_and_is_seen_while_it_runs(stage: Stage, rec
     stage.start_daemon(receiver.http_endpoint, 10 * SECOND_NS, SECOND_NS)
     with client.subscribe(stage.socket_path, {"toolCallId": "call_1"}) as subscription:
         began_ns = time.monotonic_ns()
-        running = stage.start(
-            ["--timeout", "30s", "--tool-call-id", "call_1"], ["sleep", "15"], "sleep", TRACEPARENT
-        )
+        running = stage.start(["--timeout", "30s", "--tool-call-id", "call_1"], ["sleep", "15"], "sleep", TRACEPARENT)
         started = receiver.wait_for_span(role("started"), 12)
         beat = receiver.wait_for_span(role("heartbeat"), 12)
         assert max(started.received_at_ns, beat.received_at_ns) - began_ns < 12 * SECOND_NS

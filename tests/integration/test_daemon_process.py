@@ -147,9 +147,7 @@ def test_five_times_two_daemons_race_and_one_wins(path: str) -> None:
 
 def test_starts_that_race_all_report_the_same_daemon(path: str) -> None:
     argv = [*SIDECAR, "daemon", "start", "--socket", path]
-    children = [
-        subprocess.Popen(argv, env=environ(), stdout=subprocess.PIPE, text=True) for _ in range(4)
-    ]
+    children = [subprocess.Popen(argv, env=environ(), stdout=subprocess.PIPE, text=True) for _ in range(4)]
     said = [child.communicate(timeout=WAIT_S)[0] for child in children]
     pid = client.status(path)["pid"]
     assert [child.returncode for child in children] == [0] * 4

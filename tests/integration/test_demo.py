@@ -69,9 +69,7 @@ def facts(output: str) -> list[tuple[float, str, str]]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for left processes in /proc")
 class TestDemo:
-    def test_it_shows_what_arrives_and_leaves_nothing(
-        self, demo: "subprocess.Popen[str]", tmp_path: Path
-    ) -> None:
+    def test_it_shows_what_arrives_and_leaves_nothing(self, demo: "subprocess.Popen[str]", tmp_path: Path) -> None:
         output, errors = demo.communicate(timeout=60)
         assert (demo.returncode, errors) == (0, ""), output
         lines = facts(output)

@@ -226,8 +226,7 @@ def test_a_flood_costs_its_sender_only(tmp_path: Path) -> None:
                 pass
 
         threads = [
-            threading.Thread(target=flood, args=(producer, f"bad{number}"))
-            for number, producer in enumerate(flooders)
+            threading.Thread(target=flood, args=(producer, f"bad{number}")) for number, producer in enumerate(flooders)
         ]
         for thread in threads:
             thread.start()

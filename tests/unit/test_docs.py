@@ -17,9 +17,7 @@ from sidecar.core.receipt import is_receipt
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    path
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("d*/README.md")]
-    if path.is_file()
+    path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("d*/README.md")] if path.is_file()
 )
 # The words on the page for the types of the checker.
 TYPE_WORDS: dict[tuple[type, ...], str] = {

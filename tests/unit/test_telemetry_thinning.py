@@ -54,9 +54,7 @@ def test_never_denser_than_the_gap_before(interval_ms: int, steps_ms: list[int])
 
 
 @given(st.integers(10, 120_000), st.lists(st.tuples(st.integers(1, 200_000), st.booleans()), max_size=400))
-def test_no_mix_of_beats_and_changes_goes_over_the_allowance(
-    interval_ms: int, steps: list[tuple[int, bool]]
-) -> None:
+def test_no_mix_of_beats_and_changes_goes_over_the_allowance(interval_ms: int, steps: list[tuple[int, bool]]) -> None:
     thinning, at_ms, sent = Thinning(interval_ms), 0, 0
     for step_ms, change in steps:
         at_ms += step_ms

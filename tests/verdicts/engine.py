@@ -18,7 +18,8 @@ LEVELS: dict[str, frozenset[str]] = {
     "descriptors only": frozenset({"syscall", "mem", "wchan", "netlink"}),
     "nothing": frozenset({"syscall", "mem", "wchan", "netlink", "fd", "fdinfo", "io", "timers"}),
 }
-"""What is denied at each level. no syscall: as under Yama 2. descriptors only: as under gVisor. nothing: as of a set-user-id program."""
+"""What is denied at each level. no syscall: as under Yama 2. descriptors only: as under gVisor. nothing: as of a
+program that changed its user."""
 
 
 class Engine:
@@ -38,7 +39,7 @@ class Engine:
         def one(level: str) -> None:
             try:
                 found[level] = self._look(LEVELS[level], interval_s)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  # raised again in the thread that asked
                 failures.append(error)
 
         threads = [threading.Thread(target=one, args=(level,)) for level in levels]

@@ -17,17 +17,18 @@ import time
 from collections import Counter
 
 from sidecar.core.verdict_names import group_of
-
-from .rehearse import LOOK_S
-from .scenario import Scenario, scenarios
-from .stage import StagingError, staged
-from .theatre import Theatre
+from tests.verdicts.rehearse import LOOK_S
+from tests.verdicts.scenario import Scenario, scenarios
+from tests.verdicts.stage import StagingError, staged
+from tests.verdicts.theatre import Theatre
 
 _AT_ONCE = 10
 _HOGS = 2
 
 
-def look_at(theatre: Theatre, scenario: Scenario, looks: int, unprivileged: bool) -> tuple[list[dict[str, object]], str]:
+def look_at(
+    theatre: Theatre, scenario: Scenario, looks: int, unprivileged: bool
+) -> tuple[list[dict[str, object]], str]:
     """So many verdicts of one scenario, one after the other, and what went wrong with staging it."""
     found = []
     try:
@@ -75,7 +76,10 @@ def run(looks: int, unprivileged: bool) -> int:
         theatre.close()
     total = sum(counts.values())
     groups = ", ".join(f"{group} {count}" for group, count in counts.most_common())
-    print(f"{alarms} false alarms in {total} looks at {len(chosen)} healthy scenarios, {_HOGS} busy cores ({groups}); {time.monotonic() - started:.0f} s")
+    print(
+        f"{alarms} false alarms in {total} looks at {len(chosen)} healthy scenarios, {_HOGS} busy cores "
+        f"({groups}); {time.monotonic() - started:.0f} s"
+    )
     return alarms if total >= 0.95 * looks else -1
 
 

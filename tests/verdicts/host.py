@@ -1,7 +1,8 @@
 """Stands for the supervisor: starts one command as its child, takes its output, and looks at it when told.
 
-A process of its own for each scenario, started by the stage (which stands for the agent), so that parents, pipes, sessions
-and users are as in production. It reads orders from its standard input and writes events to its standard output, both JSON lines:
+A process of its own for each scenario, started by the stage (which stands for the agent), so that parents, pipes,
+sessions and users are as in production. It reads orders from its standard input and writes events to its standard
+output, both JSON lines:
 
     {"start": {"argv", "terminal", "stdin": null or a descriptor, "env", "cwd", "drain"}}   -> {"pid": N}
     {"type": TEXT}            keys for the terminal
@@ -13,8 +14,11 @@ and users are as in production. It reads orders from its standard input and writ
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import importlib
 import json
 import os
+import pkgutil
 import pty
 import signal
 import subprocess
@@ -23,7 +27,9 @@ import termios
 import threading
 from typing import Any
 
-from .engine import Engine
+import collectors
+import sidecar.core
+from tests.verdicts.engine import Engine
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _CLONE_NEWNET, _CLONE_NEWNS, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x40000000, 0x20000, 4096, 16384, 1 << 18
@@ -81,8 +87,6 @@ class Host:
         def become() -> None:
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if terminal is not None:
-                import fcntl
-
                 os.setsid()
                 fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
@@ -135,13 +139,21 @@ class Host:
             say(verdicts=self.engine.look(order["look"], order["interval_s"]))
 
 
+def load_everything() -> None:
+    """Import what the engine may import later: the user that we become may not be able to read our files."""
+    for package in (collectors, sidecar.core):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
 def main() -> None:
+    load_everything()
     enter(json.loads(sys.argv[1]))
     host = Host()
     for line in sys.stdin:
         try:
             host.obey(json.loads(line))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # the stage shall hear of it, whatever it is
             say(error=f"{type(error).__name__}: {error}")
 
 

@@ -1,10 +1,11 @@
 """All scenarios, at each level of what may be read: the figures and the confusion matrices.
 
-    python -m tests.verdicts.matrix                 stage everything this machine can, print what was not right, and the matrices
-    python -m tests.verdicts.matrix -k tcp -k lock  only scenarios with that in their names
-    python -m tests.verdicts.matrix --check         exit 1 where anything is worse than committed; in CI also where a need is missing
-    python -m tests.verdicts.matrix --write         commit the result: baseline.json, and its part of docs/verdicts.md
-    python -m tests.verdicts.matrix --render        write docs/verdicts.md from baseline.json, without staging
+python -m tests.verdicts.matrix                 stage everything this machine can, print what was not right, and the
+matrices python -m tests.verdicts.matrix -k tcp -k lock  only scenarios with that in their names python -m
+tests.verdicts.matrix --check         exit 1 where anything is worse than committed; in CI also where a need is
+missing python -m tests.verdicts.matrix --write         commit the result: baseline.json, and its part of
+docs/verdicts.md python -m tests.verdicts.matrix --render        write docs/verdicts.md from baseline.json, without
+staging
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import sys
 import time
 from pathlib import Path
 
-from . import score
-from .engine import LEVELS
-from .rehearse import Found, rehearse
-from .scenario import Scenario, scenarios
-from .score import Judged
-from .theatre import Theatre
+from tests.verdicts import score
+from tests.verdicts.engine import LEVELS
+from tests.verdicts.rehearse import Found, rehearse
+from tests.verdicts.scenario import Scenario, scenarios
+from tests.verdicts.score import Judged
+from tests.verdicts.theatre import Theatre
 
 BASELINE = Path(__file__).parent / "baseline.json"
 PAGE = Path(__file__).parents[2] / "docs" / "verdicts.md"
@@ -64,8 +65,8 @@ def explain(one: Judged, found: Found) -> str:
     level = one.column.split(": ")[1]
     verdict = found.verdicts[level]
     return (
-        f"{one.grade}: {one.scenario} ({one.column}): {one.verdict} ({verdict['confidence']}), right is {' or '.join(one.right)}\n"
-        + "".join(f"    {fact}\n" for fact in verdict["evidence"])
+        f"{one.grade}: {one.scenario} ({one.column}): {one.verdict} ({verdict['confidence']}), right is "
+        f"{' or '.join(one.right)}\n" + "".join(f"    {fact}\n" for fact in verdict["evidence"])
     )
 
 
@@ -100,7 +101,9 @@ def render(results: list[Judged]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-k", action="append", default=[], metavar="PART")
-    parser.add_argument("--user", action="append", choices=["root", "user"], help="whose passes; both by default where root")
+    parser.add_argument(
+        "--user", action="append", choices=["root", "user"], help="whose passes; both by default where root"
+    )
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--render", action="store_true")
@@ -137,8 +140,9 @@ def main() -> int:
         BASELINE.write_text(score.to_json(kept.values()))
         render(committed())
     if options.check:
-        for one in fallen:
-            print(f"worse: {one.scenario} ({one.column}): {one.verdict}, right is {' or '.join(one.right)}")
+        for verdict in fallen:
+            right = " or ".join(verdict.right)
+            print(f"worse: {verdict.scenario} ({verdict.column}): {verdict.verdict}, right is {right}")
         missing = lacking if os.environ.get("CI") else []
         return 1 if fallen or failures or missing else 0
     return 0

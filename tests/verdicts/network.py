@@ -2,8 +2,8 @@
 
     client 10.77.0.1 ---veth--- server 10.77.1.1, 10.77.1.2, ...
 
-Addresses are resolved by fixed neighbour entries, so that an address that is gone, or was never there, is silence and no
-"host unreachable". No packet filter is needed.
+Addresses are resolved by fixed neighbour entries, so that an address that is gone, or was never there, is silence and
+no "host unreachable". No packet filter is needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,20 @@ class Network:
         for holder in self._holders:
             self._await_namespace(holder.pid)
         self.client, self.server = (f"/proc/{holder.pid}/ns/net" for holder in self._holders)
-        _run("ip", "link", "add", "cable", "netns", str(client.pid), "type", "veth", "peer", "cable", "netns", str(server.pid))
+        _run(
+            "ip",
+            "link",
+            "add",
+            "cable",
+            "netns",
+            str(client.pid),
+            "type",
+            "veth",
+            "peer",
+            "cable",
+            "netns",
+            str(server.pid),
+        )
         for namespace in (self.client, self.server):
             _inside(namespace, "ip", "link", "set", "lo", "up")
             _inside(namespace, "ip", "link", "set", "cable", "up")
@@ -38,7 +51,19 @@ class Network:
         _inside(self.client, "ip", "route", "add", "10.77.1.0/24", "dev", "cable")
         _inside(self.server, "ip", "route", "add", f"{_CLIENT}/32", "dev", "cable")
         self._server_mac = _link_address(self.server)
-        _inside(self.server, "ip", "neigh", "replace", _CLIENT, "lladdr", _link_address(self.client), "dev", "cable", "nud", "permanent")
+        _inside(
+            self.server,
+            "ip",
+            "neigh",
+            "replace",
+            _CLIENT,
+            "lladdr",
+            _link_address(self.client),
+            "dev",
+            "cable",
+            "nud",
+            "permanent",
+        )
         return self
 
     def __exit__(self, *exc: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -49,7 +74,19 @@ class Network:
     def silent_address(self) -> str:
         """A new address at which nothing answers."""
         address = f"10.77.1.{next(self._numbers)}"
-        _inside(self.client, "ip", "neigh", "replace", address, "lladdr", self._server_mac, "dev", "cable", "nud", "permanent")
+        _inside(
+            self.client,
+            "ip",
+            "neigh",
+            "replace",
+            address,
+            "lladdr",
+            self._server_mac,
+            "dev",
+            "cable",
+            "nud",
+            "permanent",
+        )
         return address
 
     def address(self) -> str:

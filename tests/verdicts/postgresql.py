@@ -9,11 +9,12 @@ import subprocess
 from pathlib import Path
 from types import TracebackType
 
-from .scenario import postgresql_folder
+from tests.verdicts.scenario import postgresql_folder
 
 
 class Postgresql:
-    """Context manager: a running server with a table `counters` of one row. `port` on loopback, and a socket in `folder`."""
+    """Context manager: a running server with a table `counters` of one row. `port` on loopback, and a socket in
+    `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -35,7 +36,8 @@ class Postgresql:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} -c fsync=off -c autovacuum=off"
+        settings = f"listen_addresses=127.0.0.1 unix_socket_directories={self.folder} fsync=off autovacuum=off"
+        options = f"-p {self.port} " + " ".join(f"-c {setting}" for setting in settings.split())
         self._run("pg_ctl", "-D", str(data), "-w", "-l", str(self.folder / "log"), "-o", options, "start")
         done = subprocess.run(
             [*self.psql(), "-c", "create table counters as select 1 as n"], capture_output=True, text=True
@@ -48,13 +50,26 @@ class Postgresql:
 
     def psql(self, *, unix: bool = False) -> list[str]:
         """The beginning of a psql command line: over loopback, or over the Unix socket."""
-        return ["psql", "-X", "-q", "-h", str(self.folder) if unix else "127.0.0.1", "-p", str(self.port), "-U", "staging", "postgres"]
+        return [
+            "psql",
+            "-X",
+            "-q",
+            "-h",
+            str(self.folder) if unix else "127.0.0.1",
+            "-p",
+            str(self.port),
+            "-U",
+            "staging",
+            "postgres",
+        ]
 
     def waits(self, query: str, event: str) -> bool:
         """Whether a connection runs a query that begins so, and waits for that event (pg_stat_activity)."""
         where = f"query like '{query}%' and state = 'active' and wait_event = '{event}'"
         done = subprocess.run(
-            [*self.psql(), "-Atc", f"select count(*) from pg_stat_activity where {where}"], capture_output=True, text=True
+            [*self.psql(), "-Atc", f"select count(*) from pg_stat_activity where {where}"],
+            capture_output=True,
+            text=True,
         )
         return done.stdout.strip() not in ("", "0")
 

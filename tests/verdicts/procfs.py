@@ -1,4 +1,5 @@
-"""The few things that the stage itself reads of /proc: own code, so that a fault of the product's senses cannot hide here."""
+"""The few things that the stage itself reads of /proc: own code, so that a fault of the product's senses cannot hide
+here."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import procfs
-from .scenario import Scenario
-from .score import Judged
-from .stage import Stage, StagingError, staged
-from .theatre import Theatre
+from tests.verdicts import procfs
+from tests.verdicts.scenario import Scenario
+from tests.verdicts.score import Judged
+from tests.verdicts.stage import Stage, StagingError, staged
+from tests.verdicts.theatre import Theatre
 
 QUIET_AT_ONCE, BUSY_AT_ONCE = 8, 2
 """How many are staged at the same time: of those that wait, and of those that use a processor."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sidecar.core.verdict_names import GROUPS, MAY_BE_HUNG, group_of
 
 if TYPE_CHECKING:
-    from .stage import Stage
+    from tests.verdicts.stage import Stage
 
 Staging = Callable[["Stage"], None]
 
@@ -32,11 +32,11 @@ _NEEDS: dict[str, Callable[[], bool]] = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """`right`: verdicts, any of which is right. `lane`: quiet (many at a time), busy (it uses a processor), or alone (it
-    disturbs others, or is disturbed).
+    """`right`: verdicts, any of which is right. `lane`: quiet (many at a time), busy (it uses a processor), or alone
+    (it disturbs others, or is disturbed).
 
-    `hung`: nothing of this will ever move again by itself, or something outside has failed it. A scenario that is not is
-    healthy: no look at it may say that it may be hung.
+    `hung`: nothing of this will ever move again by itself, or something outside has failed it. A scenario that is not
+    is healthy: no look at it may say that it may be hung.
     """
 
     name: str
@@ -81,7 +81,7 @@ def scenario(
 
 
 def scenarios() -> list[Scenario]:
-    from . import kinds
+    from tests.verdicts import kinds
 
     kinds.load()
     return list(_ALL)

@@ -1,7 +1,7 @@
 """From verdicts to figures: right, unknown, wrong; the confusion matrix; what got worse. Pure.
 
-Right: the verdict is (one of) the scenario's. Unknown: it is `unknown` or `internal_wait` where something else was right: it says
-that it cannot tell. Wrong: anything else.
+Right: the verdict is (one of) the scenario's. Unknown: it is `unknown` or `internal_wait` where something else was
+right: it says that it cannot tell. Wrong: anything else.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def to_json(results: Iterable[Judged]) -> str:
 
 
 def from_json(text: str, labels: Mapping[str, tuple[tuple[str, ...], bool]]) -> list[Judged]:
-    """`labels`: for each scenario its right verdicts, and whether it is healthy. Scenarios that are no more are left out."""
+    """`labels`: for each scenario its right verdicts, and whether it is healthy. Scenarios that are no more are left
+    out."""
     return [
         Judged(column, name, labels[name][0], verdict, labels[name][1])
         for name, verdicts in json.loads(text).items()
@@ -92,8 +93,7 @@ def worse(results: Iterable[Judged], baseline: Iterable[Judged]) -> list[Judged]
     return [
         one
         for one in results
-        if one.is_false_alarm
-        or _ORDER.index(one.grade) > _ORDER.index(grades.get((one.column, one.scenario), RIGHT))
+        if one.is_false_alarm or _ORDER.index(one.grade) > _ORDER.index(grades.get((one.column, one.scenario), RIGHT))
     ]
 
 
@@ -124,7 +124,8 @@ def exceptions(results: Iterable[Judged]) -> str:
 
 
 def confusion(results: Iterable[Judged], column: str) -> str:
-    """Rows: what was right; columns: what was said, by number. Where several verdicts are right and one was said, that one is the row."""
+    """Rows: what was right; columns: what was said, by number. Where several verdicts are right and one was said,
+    that one is the row."""
     counts: Counter[tuple[str, str]] = Counter()
     for one in results:
         if one.column == column:

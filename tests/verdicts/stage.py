@@ -1,6 +1,8 @@
-"""Puts one scenario on: starts its command under a host, awaits the events that say it has got there, and clears up by pid.
+"""Puts one scenario on: starts its command under a host, awaits the events that say it has got there, and clears up
+by pid.
 
-The stage is the agent: it holds the other ends of the command's pipes. Everything it starts is known by pid, and ends with it.
+The stage is the agent: it holds the other ends of the command's pipes. Everything it starts is known by pid, and ends
+with it.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import procfs
+from tests.verdicts import procfs
 
 if TYPE_CHECKING:
-    from .theatre import Theatre
+    from tests.verdicts.theatre import Theatre
 
 PATIENCE_S = 30.0
 """How long any event may take on a loaded machine. A scenario that takes longer has failed to be staged."""
@@ -60,7 +62,8 @@ class _Speaker:
 
 
 class Helper(_Speaker):
-    """Something around the command: a peer, a holder of a lock. Ends when the stage closes its standard input, or is killed."""
+    """Something around the command: a peer, a holder of a lock. Ends when the stage closes its standard input, or is
+    killed."""
 
     def __init__(self, argv: list[str], **options: Any) -> None:
         super().__init__()
@@ -133,7 +136,8 @@ class Peer:
 
 
 class Stage(_Speaker):
-    """One scenario's stage. `said` is the command's output so far; `pid` the command's; `scratch` a folder anybody may write."""
+    """One scenario's stage. `said` is the command's output so far; `pid` the command's; `scratch` a folder anybody
+    may write."""
 
     def __init__(self, theatre: Theatre, name: str, unprivileged: bool) -> None:
         super().__init__()
@@ -196,7 +200,8 @@ class Stage(_Speaker):
         resolver: str | None = None,
         env: dict[str, str] | None = None,
     ) -> None:
-        """Start the command. `stdin`: null, or pipe (we hold its other end; see `tell`). `drain` False = nobody takes its output.
+        """Start the command. `stdin`: null, or pipe (we hold its other end; see `tell`). `drain` False = nobody takes
+        its output.
 
         `network` is the path of a network namespace, `resolver` of the resolv.conf it shall see.
         """
@@ -278,7 +283,8 @@ class Stage(_Speaker):
         self.until(lambda: procfs.state(pid or self.pid) in ("T", "t"), "does not stop")
 
     def rest(self, for_s: float = 0.3) -> None:
-        """Await that the whole tree has gone to sleep: nobody is runnable, nobody used CPU, nobody came or went, for `for_s`."""
+        """Await that the whole tree has gone to sleep: nobody is runnable, nobody used CPU, nobody came or went, for
+        `for_s`."""
         since, before = time.monotonic(), None
 
         def resting() -> bool:
@@ -310,7 +316,9 @@ class Stage(_Speaker):
         self._await_socket(lambda link: link.probes >= count, port)
 
     def _await_socket(self, condition: Callable[[procfs.Link], bool], port: int) -> None:
-        self.until(lambda: any(condition(link) for link in procfs.links(self.pid, port)), f"no such connection to {port}")
+        self.until(
+            lambda: any(condition(link) for link in procfs.links(self.pid, port)), f"no such connection to {port}"
+        )
 
     def expect_backend(self, query: str, event: str) -> None:
         """Await that the database's server runs that query and waits for that event."""

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .network import Network
-from .postgresql import Postgresql
+from tests.verdicts.network import Network
+from tests.verdicts.postgresql import Postgresql
 
 _PROGRAMS = Path(__file__).parent / "programs"
 
@@ -45,7 +45,8 @@ class Theatre:
         self._cleanup.close()
 
     def folder(self, name: str, owner: tuple[int, int] | None = None) -> Path:
-        """A new folder for a scenario, for anybody to write; `owner` is a uid and gid (git wants to own where it works)."""
+        """A new folder for a scenario, for anybody to write; `owner` is a uid and gid (git wants to own where it
+        works)."""
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._folders))
         folder.chmod(0o777)
         if owner:
@@ -55,7 +56,9 @@ class Theatre:
     def environment(self, home: Path) -> dict[str, str]:
         """The command's environment: nothing of ours, and no settings of the machine's user."""
         path = os.pathsep.join(
-            part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if not part.startswith(("/root", sys.prefix))
+            part
+            for part in os.environ.get("PATH", os.defpath).split(os.pathsep)
+            if not part.startswith(("/root", sys.prefix))
         )
         return {
             "PATH": path,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..scenario import scenario
-from ..stage import Stage
+from tests.verdicts.scenario import scenario
+from tests.verdicts.stage import Stage
 
 
 @scenario("network_wait", needs=["curl"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ..scenario import scenario
-from ..stage import Stage
+from tests.verdicts.scenario import scenario
+from tests.verdicts.stage import Stage
 
 
 def _held(stage: Stage, kind: str) -> None:
@@ -61,7 +61,10 @@ def lock_ofd(stage: Stage) -> None:
     # An open file description's lock has no process in /proc/locks.
     _held(stage, "ofd")
     stage.run(
-        *stage.python("import fcntl, struct; fcntl.fcntl(open('lock', 'r+'), 38, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0))")
+        *stage.python(
+            "import fcntl, struct; fcntl.fcntl(open('lock', 'r+'), 38, struct.pack('hhqqi4x', "
+            "fcntl.F_WRLCK, 0, 0, 0, 0))"
+        )
     )
     stage.rest()
 
@@ -72,7 +75,9 @@ def lock_sqlite_with_patience(stage: Stage) -> None:
     _held(stage, "sqlite")
     stage.run(*stage.python("import sqlite3; sqlite3.connect('lock', timeout=300).execute('insert into t values (1)')"))
     stage.rest(0)
-    stage.until(lambda: any("lock" in os.path.basename(target) for target in _files(stage.pid)), "has not opened the base")
+    stage.until(
+        lambda: any("lock" in os.path.basename(target) for target in _files(stage.pid)), "has not opened the base"
+    )
 
 
 def _files(pid: int) -> list[str]:
@@ -137,7 +142,9 @@ def unix_socket_of_a_daemon(stage: Stage) -> None:
     path = str(stage.scratch / "socket")
     peer = stage.helper(*stage.python("peer.py", "unix", path))
     peer.expect("port")
-    stage.run(*stage.python("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.recv(1)", path))
+    stage.run(
+        *stage.python("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.recv(1)", path)
+    )
     peer.expect("accepted")
     stage.rest()
 
@@ -180,7 +187,9 @@ def message_queue_of_posix(stage: Stage) -> None:
 @scenario("child_wait")
 def pidfd_of_a_process_outside(stage: Stage) -> None:
     other = stage.helper("sleep", "300")
-    stage.run(*stage.python("import os, select, sys; select.select([os.pidfd_open(int(sys.argv[1]))], [], [])", other.pid))
+    stage.run(
+        *stage.python("import os, select, sys; select.select([os.pidfd_open(int(sys.argv[1]))], [], [])", other.pid)
+    )
     stage.rest()
 
 

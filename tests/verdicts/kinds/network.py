@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..scenario import scenario
-from ..stage import Peer, Stage
+from tests.verdicts.scenario import scenario
+from tests.verdicts.stage import Peer, Stage
 
 
 def _connect(stage: Stage, peer: Peer, mode: str = "read", *, remote: bool = False, stdin: str = "null") -> None:
@@ -127,7 +127,8 @@ def tcp_in_asyncio(stage: Stage) -> None:
     peer = stage.peer("hold")
     stage.run(
         *stage.python(
-            "import asyncio, sys\nasync def main():\n r, w = await asyncio.open_connection(*sys.argv[1:3])\n await r.read(1)\nasyncio.run(main())",
+            "import asyncio, sys\nasync def main():\n r, w = await asyncio.open_connection(*sys.argv[1:3])\n"
+            " await r.read(1)\nasyncio.run(main())",
             peer.host,
             peer.port,
         )
@@ -164,7 +165,8 @@ def tcp_in_node(stage: Stage) -> None:
 def udp_without_an_answer(stage: Stage) -> None:
     stage.run(
         *stage.python(
-            "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('127.0.0.1', 9)); s.recv(1)"
+            "import socket\n"
+            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('127.0.0.1', 9)); s.recv(1)"
         )
     )
     stage.rest()
@@ -223,7 +225,9 @@ def curl_to_a_black_hole(stage: Stage) -> None:
 @scenario("network_connecting", needs=["root", "ssh"], hung=True)
 def ssh_to_a_black_hole(stage: Stage) -> None:
     network = stage.theatre.network
-    stage.run("ssh", "-p", "4002", "-o", "StrictHostKeyChecking=no", f"a@{network.silent_address()}", network=network.client)
+    stage.run(
+        "ssh", "-p", "4002", "-o", "StrictHostKeyChecking=no", f"a@{network.silent_address()}", network=network.client
+    )
     stage.connecting(4002)
     stage.rest()
 
@@ -249,7 +253,9 @@ def connect_to_a_full_queue(stage: Stage) -> None:
 def connect_in_asyncio(stage: Stage) -> None:
     network = stage.theatre.network
     stage.run(
-        *stage.python("import asyncio, sys; asyncio.run(asyncio.open_connection(sys.argv[1], 4004))", network.silent_address()),
+        *stage.python(
+            "import asyncio, sys; asyncio.run(asyncio.open_connection(sys.argv[1], 4004))", network.silent_address()
+        ),
         network=network.client,
     )
     stage.connecting(4004)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ..scenario import scenario
-from ..stage import Stage
+from tests.verdicts.scenario import scenario
+from tests.verdicts.stage import Stage
 
 
 @scenario("listening")
 def serve_python_http(stage: Stage) -> None:
-    stage.run(*stage.python("import http.server, sys; sys.argv[1:] = ['0']; http.server.test(port=0, bind='127.0.0.1')"))
+    stage.run(
+        *stage.python("import http.server, sys; sys.argv[1:] = ['0']; http.server.test(port=0, bind='127.0.0.1')")
+    )
     stage.expect("Serving")
     stage.rest()
 
@@ -17,7 +19,8 @@ def serve_python_http(stage: Stage) -> None:
 def serve_asyncio(stage: Stage) -> None:
     stage.run(
         *stage.python(
-            "import asyncio\nasync def main():\n s = await asyncio.start_server(None, '127.0.0.1', 0)\n print('ready')\n await s.serve_forever()\n"
+            "import asyncio\nasync def main():\n s = await asyncio.start_server(None, '127.0.0.1', 0)\n"
+            " print('ready')\n await s.serve_forever()\n"
             "asyncio.run(main())"
         )
     )
@@ -34,7 +37,11 @@ def serve_accept(stage: Stage) -> None:
 
 @scenario("listening")
 def serve_unix_socket(stage: Stage) -> None:
-    stage.run(*stage.python("import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(); print('ready'); s.accept()"))
+    stage.run(
+        *stage.python(
+            "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(); print('ready'); s.accept()"
+        )
+    )
     stage.expect("ready")
     stage.rest()
 
@@ -42,7 +49,10 @@ def serve_unix_socket(stage: Stage) -> None:
 @scenario("listening", "network_wait")
 def serve_udp(stage: Stage) -> None:
     stage.run(
-        *stage.python("import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('127.0.0.1', 0)); print('ready'); s.recv(1)")
+        *stage.python(
+            "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('127.0.0.1', 0)); "
+            "print('ready'); s.recv(1)"
+        )
     )
     stage.expect("ready")
     stage.rest()
@@ -52,7 +62,9 @@ def serve_udp(stage: Stage) -> None:
 def serve_socketserver(stage: Stage) -> None:
     # It wakes twice a second to see whether it shall end.
     stage.run(
-        *stage.python("import socketserver as s; x = s.TCPServer(('127.0.0.1', 0), None); print('ready'); x.serve_forever()")
+        *stage.python(
+            "import socketserver as s; x = s.TCPServer(('127.0.0.1', 0), None); print('ready'); x.serve_forever()"
+        )
     )
     stage.expect("ready")
     stage.rest(0.1)
@@ -86,8 +98,12 @@ def serve_node(stage: Stage) -> None:
 
 @scenario("listening", needs=["npm", "node"])
 def serve_below_npm_start(stage: Stage) -> None:
-    (stage.scratch / "package.json").write_text('{"name": "x", "version": "1.0.0", "scripts": {"start": "node server.js"}}')
-    (stage.scratch / "server.js").write_text("require('http').createServer().listen(0, '127.0.0.1', () => console.log('ready'))")
+    (stage.scratch / "package.json").write_text(
+        '{"name": "x", "version": "1.0.0", "scripts": {"start": "node server.js"}}'
+    )
+    (stage.scratch / "server.js").write_text(
+        "require('http').createServer().listen(0, '127.0.0.1', () => console.log('ready'))"
+    )
     stage.run("npm", "start")
     stage.expect("ready")
     stage.rest()
@@ -141,7 +157,8 @@ def watch_node(stage: Stage) -> None:
 @scenario("watching_files", "sleeping")
 def watch_inotify_with_a_timeout(stage: Stage) -> None:
     code = (
-        "import ctypes, select\nc = ctypes.CDLL(None)\nf = c.inotify_init1(0)\nc.inotify_add_watch(f, b'.', 0x100)\nprint('ready')\n"
+        "import ctypes, select\nc = ctypes.CDLL(None)\nf = c.inotify_init1(0)\n"
+        "c.inotify_add_watch(f, b'.', 0x100)\nprint('ready')\n"
         "select.select([f], [], [], 300)"
     )
     stage.run(*stage.python(code))
@@ -153,7 +170,8 @@ def watch_inotify_with_a_timeout(stage: Stage) -> None:
 def watch_and_serve(stage: Stage) -> None:
     # A development server.
     code = (
-        "require('fs').watch('.', () => {}); require('http').createServer().listen(0, '127.0.0.1', () => console.log('ready'))"
+        "require('fs').watch('.', () => {}); "
+        "require('http').createServer().listen(0, '127.0.0.1', () => console.log('ready'))"
     )
     stage.run("node", "-e", code)
     stage.expect("ready")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
-from ..scenario import scenario
-from ..stage import Stage
+from tests.verdicts.scenario import scenario
+from tests.verdicts.stage import Stage
 
 
 @scenario("sleeping")
@@ -82,7 +82,11 @@ def sleep_python_subprocess(stage: Stage) -> None:
 @scenario("sleeping")
 def sleep_python_thread_joined(stage: Stage) -> None:
     # The main thread waits on a futex for one that sleeps: no deadlock.
-    stage.run(*stage.python("import threading, time; t = threading.Thread(target=time.sleep, args=(300,)); t.start(); t.join()"))
+    stage.run(
+        *stage.python(
+            "import threading, time; t = threading.Thread(target=time.sleep, args=(300,)); t.start(); t.join()"
+        )
+    )
     stage.rest()
 
 
@@ -253,9 +257,7 @@ def poll_node_interval(stage: Stage) -> None:
 @scenario("polling")
 def poll_asyncio(stage: Stage) -> None:
     stage.run(
-        *stage.python(
-            "import asyncio\nasync def main():\n while True: await asyncio.sleep(0.2)\nasyncio.run(main())"
-        )
+        *stage.python("import asyncio\nasync def main():\n while True: await asyncio.sleep(0.2)\nasyncio.run(main())")
     )
     stage.rest(0.1)
 
@@ -277,7 +279,9 @@ def poll_a_process(stage: Stage) -> None:
 @scenario("polling")
 def poll_with_a_spinner(stage: Stage) -> None:
     # Output, and no progress.
-    stage.run("bash", "-c", r"while :; do for c in '|' / - '\\'; do printf '\r%s' $c; sleep 0.1; done; done", terminal=True)
+    stage.run(
+        "bash", "-c", r"while :; do for c in '|' / - '\\'; do printf '\r%s' $c; sleep 0.1; done; done", terminal=True
+    )
     stage.expect("/")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
-from ..scenario import scenario
-from ..stage import Stage
+from tests.verdicts.scenario import scenario
+from tests.verdicts.stage import Stage
 
 
 def _as_somebody(stage: Stage) -> list[str]:
@@ -61,7 +61,11 @@ def prompt_python_input(stage: Stage) -> None:
 @scenario("awaiting_input")
 def prompt_python_input_beside_threads(stage: Stage) -> None:
     _prompt(
-        stage, "name", *stage.python("import threading, time\nthreading.Thread(target=time.sleep, args=(300,)).start()\ninput('name: ')")
+        stage,
+        "name",
+        *stage.python(
+            "import threading, time\nthreading.Thread(target=time.sleep, args=(300,)).start()\ninput('name: ')"
+        ),
     )
 
 
@@ -82,7 +86,9 @@ def prompt_node(stage: Stage) -> None:
 
 @scenario("awaiting_input", needs=["node"])
 def prompt_node_question(stage: Stage) -> None:
-    code = "const r = require('readline').createInterface(process.stdin, process.stdout); r.question('name: ', () => {})"
+    code = (
+        "const r = require('readline').createInterface(process.stdin, process.stdout); r.question('name: ', () => {})"
+    )
     _prompt(stage, "name", "node", "-e", code)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..scenario import scenario
-from ..stage import Stage
+from tests.verdicts.scenario import scenario
+from tests.verdicts.stage import Stage
 
 
 @scenario("deadlock_suspected", hung=True)
@@ -12,7 +12,8 @@ def deadlock_python_two_locks(stage: Stage) -> None:
         *stage.python(
             "import threading\na, b, both = threading.Lock(), threading.Lock(), threading.Barrier(2)\n"
             "def take(x, y):\n with x:\n  both.wait()\n  y.acquire()\n"
-            "ts = [threading.Thread(target=take, args=p) for p in ((a, b), (b, a))]\n[t.start() for t in ts]; [t.join() for t in ts]"
+            "ts = [threading.Thread(target=take, args=p) for p in ((a, b), (b, a))]\n"
+            "[t.start() for t in ts]; [t.join() for t in ts]"
         )
     )
     stage.rest()
@@ -26,7 +27,13 @@ def deadlock_python_itself(stage: Stage) -> None:
 
 @scenario("deadlock_suspected", hung=True)
 def deadlock_python_below_a_pipeline(stage: Stage) -> None:
-    stage.run("sh", "-c", '"$@" | cat', "sh", *stage.python("import threading; l = threading.Lock(); l.acquire(); l.acquire()"))
+    stage.run(
+        "sh",
+        "-c",
+        '"$@" | cat',
+        "sh",
+        *stage.python("import threading; l = threading.Lock(); l.acquire(); l.acquire()"),
+    )
     stage.member("cat")
     stage.rest()
 
@@ -120,7 +127,8 @@ def deadlock_pipes_both_full(stage: Stage) -> None:
     # `cat` is stuck writing what nobody reads, and its parent writing what `cat` does not read.
     stage.run(
         *stage.python(
-            "import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\np.stdin.write(b'x' * 1000000)"
+            "import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+            "p.stdin.write(b'x' * 1000000)"
         )
     )
     stage.member("cat")
@@ -144,7 +152,10 @@ def deadlock_pipes_both_empty(stage: Stage) -> None:
 def deadlock_child_that_waits_for_the_end_of_its_input(stage: Stage) -> None:
     # The parent never closes the pipe, and waits for the child's exit.
     stage.run(
-        *stage.python("import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)\np.wait()")
+        *stage.python(
+            "import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)\n"
+            "p.wait()"
+        )
     )
     stage.member("cat")
     stage.rest()
@@ -202,7 +213,9 @@ def idle_python_pool_with_timeouts(stage: Stage) -> None:
 
 @scenario("sleeping")
 def idle_multiprocessing_pool_of_sleepers(stage: Stage) -> None:
-    stage.run(*stage.python("import multiprocessing, time\nwith multiprocessing.Pool(2) as p: p.map(time.sleep, [300, 300])"))
+    stage.run(
+        *stage.python("import multiprocessing, time\nwith multiprocessing.Pool(2) as p: p.map(time.sleep, [300, 300])")
+    )
     stage.until(lambda: len(stage.tree()) == 3, "no workers")
     stage.rest()
 
@@ -217,7 +230,8 @@ def io_uring_wait(stage: Stage) -> None:
 def thread_pool_executor_of_sleepers(stage: Stage) -> None:
     stage.run(
         *stage.python(
-            "import concurrent.futures, time\nwith concurrent.futures.ThreadPoolExecutor(3) as p: list(p.map(time.sleep, [300] * 3))"
+            "import concurrent.futures, time\n"
+            "with concurrent.futures.ThreadPoolExecutor(3) as p: list(p.map(time.sleep, [300] * 3))"
         )
     )
     stage.rest()

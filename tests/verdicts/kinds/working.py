@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..scenario import scenario
-from ..stage import Stage
+from tests.verdicts.scenario import scenario
+from tests.verdicts.stage import Stage
 
 _SPIN = "while True: pass"
 
@@ -81,7 +81,8 @@ def compute_in_a_make(stage: Stage) -> None:
     stage.busy()
 
 
-@scenario("computing", needs=["gcc", "make"])
+# A compiler's temporary files count as storage too.
+@scenario("computing", "disk_io", needs=["gcc"])
 def compute_compilations(stage: Stage) -> None:
     (stage.scratch / "part.c").write_text("#include <stdio.h>\n#include <stdlib.h>\nint f(int x) { return x; }\n")
     stage.run("sh", "-c", "while :; do gcc -pipe -O2 -c part.c -o /dev/null; done")
@@ -125,7 +126,8 @@ def compute_by_yielding(stage: Stage) -> None:
 def compute_half_of_the_time(stage: Stage) -> None:
     stage.run(
         *stage.python(
-            "import time\nwhile True:\n e = time.process_time() + 0.05\n while time.process_time() < e: pass\n time.sleep(0.05)"
+            "import time\nwhile True:\n e = time.process_time() + 0.05\n while time.process_time() < e: pass\n"
+            " time.sleep(0.05)"
         )
     )
     stage.busy()
@@ -152,7 +154,8 @@ def disk_sync_after_small_writes(stage: Stage) -> None:
 def disk_of_a_database(stage: Stage) -> None:
     stage.run(
         *stage.python(
-            "import sqlite3, time\nb = sqlite3.connect('base'); b.execute('create table t (n)'); b.execute('pragma synchronous=full')\n"
+            "import sqlite3, time\n"
+            "b = sqlite3.connect('base'); b.execute('create table t (n)'); b.execute('pragma synchronous=full')\n"
             "while True: b.execute('insert into t values (?)', ('x' * 20000,)); b.commit(); time.sleep(0.02)"
         )
     )

@@ -1,7 +1,8 @@
 """A client: client.py HOST PORT [MODE]. Says `connected`, then does what MODE says.
 
-read: waits for data            ask: sends a question first, then waits          send: on a line from stdin, sends, then waits
-flood: sends until it blocks    keepalive: waits, with keep-alive probes every second, untouched otherwise
+read: waits for data                            ask: sends a question first, then waits
+send: on a line from stdin, sends, then waits   flood: sends until it blocks
+keepalive: waits, with keep-alive probes every second
 patient: waits with a timeout of 60 s (poll)    retry: waits 0.3 s at a time, for ever
 """
 

@@ -1,5 +1,5 @@
-"""A small ext4 file system on a loop device, frozen (fsfreeze): frozen_fs.py MOUNTPOINT IMAGE. Says `frozen`. Thawed and unmounted when
-its stdin ends."""
+"""A small ext4 file system on a loop device, frozen (fsfreeze): frozen_fs.py MOUNTPOINT IMAGE. Says `frozen`. Thawed
+and unmounted when its stdin ends."""
 
 import subprocess
 import sys

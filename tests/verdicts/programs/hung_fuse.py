@@ -1,8 +1,9 @@
-"""A FUSE file system that answers until it matters: hung_fuse.py MOUNTPOINT. Says `mounted`, then `stuck OPCODE` for each request
-that it leaves unanswered. Unmounts when its stdin ends; its death aborts the connection, so nobody stays stuck.
+"""A FUSE file system that answers until it matters: hung_fuse.py MOUNTPOINT. Says `mounted`, then `stuck OPCODE` for
+each request that it leaves unanswered. Unmounts when its stdin ends; its death aborts the connection, so nobody stays
+stuck.
 
-The root has one file, `file`, which can be opened; a read of it is never answered, nor a lookup of the name `hung`. The layout of
-the messages is include/uapi/linux/fuse.h, version 7.23.
+The root has one file, `file`, which can be opened; a read of it is never answered, nor a lookup of the name `hung`.
+The layout of the messages is include/uapi/linux/fuse.h, version 7.23.
 """
 
 import ctypes

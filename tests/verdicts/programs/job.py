@@ -1,5 +1,5 @@
-"""job.py fg|bg COMMAND...: runs the command as a job of its own of this terminal, in the foreground or not, and waits for its end, as a
-shell that does not look for stopped jobs."""
+"""job.py fg|bg COMMAND...: runs the command as a job of its own of this terminal, in the foreground or not, and waits
+for its end, as a shell that does not look for stopped jobs."""
 
 import os
 import signal

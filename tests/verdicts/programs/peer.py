@@ -1,4 +1,5 @@
-"""A peer that behaves as told: peer.py MODE HOST [PORT]. Says `port N`, then what happens, a word a line. Ends when its stdin does.
+"""A peer that behaves as told: peer.py MODE HOST [PORT]. Says `port N`, then what happens, a word a line. Ends when
+its stdin does.
 
 hold: accepts, reads, never answers        mute: accepts, never reads
 drip: sends 2 kB every tenth of a second   tick: sends 8 bytes every 0.3 s
@@ -16,8 +17,13 @@ mode, host = sys.argv[1:3]
 port = int(sys.argv[3]) if len(sys.argv) > 3 else 0
 
 
+def say(*words):
+    # One write: print() makes two of it, and threads would mix them.
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
 def serve(connection):
-    print("accepted", flush=True)
+    say("accepted")
     if mode == "mute":
         return
     if mode in ("drip", "tick"):
@@ -35,10 +41,10 @@ def serve(connection):
             return
         if not data:
             return
-        print("data", flush=True)
+        say("data")
         if mode == "login":
             connection.sendall(
-                b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"here\"\r\nContent-Length: 0\r\n\r\n"
+                b'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm="here"\r\nContent-Length: 0\r\n\r\n'
             )
 
 
@@ -46,10 +52,10 @@ def main():
     if mode == "dns":
         listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         listener.bind((host, port or 53))
-        print("port", listener.getsockname()[1], flush=True)
+        say("port", listener.getsockname()[1])
         while True:
             listener.recv(4096)
-            print("data", flush=True)
+            say("data")
     if mode == "unix":
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(host)
@@ -61,7 +67,7 @@ def main():
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
     listener.listen(0 if mode == "backlog" else 64)
-    print("port", 0 if mode == "unix" else listener.getsockname()[1], flush=True)
+    say("port", 0 if mode == "unix" else listener.getsockname()[1])
     kept = []
     if mode == "backlog":
         # A queue of 0 takes one; a second try that does not get through shows that it is full.
@@ -73,7 +79,7 @@ def main():
                 filler.connect(listener.getsockname())
             except OSError:
                 break
-        print("full", flush=True)
+        say("full")
         time.sleep(3600)
     while True:
         connection, _ = listener.accept()
