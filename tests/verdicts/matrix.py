@@ -143,7 +143,7 @@ def main() -> int:
         for verdict in fallen:
             right = " or ".join(verdict.right)
             print(f"worse: {verdict.scenario} ({verdict.column}): {verdict.verdict}, right is {right}")
-        missing = lacking if os.environ.get("CI") else []
+        missing = [one for one in lacking if one.could_be_installed()] if os.environ.get("CI") else []
         return 1 if fallen or failures or missing else 0
     return 0
 

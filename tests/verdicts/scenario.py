@@ -19,15 +19,13 @@ if TYPE_CHECKING:
 
 Staging = Callable[["Stage"], None]
 
-_NEEDS: dict[str, Callable[[], bool]] = {
-    "root": lambda: os.geteuid() == 0,
+_OF_THE_MACHINE: dict[str, Callable[[], bool]] = {
     "cgroup v1": lambda: os.access("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", os.W_OK),
     "cgroup v2": lambda: os.access(_unified() + "/cgroup.procs", os.W_OK),
     "fuse": lambda: os.access("/dev/fuse", os.R_OK | os.W_OK),
     "loop device": lambda: os.path.exists("/dev/loop-control"),
-    "postgresql": lambda: bool(postgresql_folder()),
 }
-"""Needs that are not programs; any other need is a program on PATH."""
+"""What no package brings. Any other need is root, the server of PostgreSQL, or a program on PATH."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,12 @@ class Scenario:
         return group_of(self.right[0])
 
     def missing(self) -> list[str]:
-        """What this machine lacks for it."""
+        """What is not there for it."""
         return [need for need in self.needs if not available(need)]
+
+    def could_be_installed(self) -> bool:
+        """What is missing is no matter of the machine's kernel and control groups, so that in CI it is a fault."""
+        return not any(need in _OF_THE_MACHINE for need in self.missing())
 
 
 _ALL: list[Scenario] = []
@@ -88,7 +90,11 @@ def scenarios() -> list[Scenario]:
 
 
 def available(need: str) -> bool:
-    check = _NEEDS.get(need)
+    if need == "root":
+        return os.geteuid() == 0
+    if need == "postgresql":
+        return bool(postgresql_folder())
+    check = _OF_THE_MACHINE.get(need)
     return check() if check else shutil.which(need) is not None
 
 
