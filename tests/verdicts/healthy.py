@@ -17,7 +17,7 @@ import time
 from collections import Counter
 
 from sidecar.core.verdict_names import group_of
-from tests.verdicts.rehearse import LOOK_S
+from tests.verdicts.rehearse import LOOK_S, end_properly_when_terminated, workers
 from tests.verdicts.scenario import Scenario, scenarios
 from tests.verdicts.stage import StagingError, staged
 from tests.verdicts.theatre import Theatre
@@ -54,9 +54,9 @@ def run(looks: int, unprivileged: bool) -> int:
     started = time.monotonic()
     hogs = [_hog(theatre, str(load)) for _ in range(_HOGS)]
     try:
-        with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as workers:
+        with workers(_AT_ONCE) as pool:
             futures = {
-                workers.submit(look_at, theatre, one, each + (number < more), unprivileged): one
+                pool.submit(look_at, theatre, one, each + (number < more), unprivileged): one
                 for number, one in enumerate(chosen)
                 if each + (number < more)
             }
@@ -88,6 +88,7 @@ def main() -> int:
     parser.add_argument("--looks", type=int, default=1000)
     parser.add_argument("--user", choices=["root", "user"], default="user")
     options = parser.parse_args()
+    end_properly_when_terminated()
     return 1 if run(options.looks, options.user == "user" and os.geteuid() == 0) else 0
 
 

@@ -142,7 +142,7 @@ class Host:
 def load_everything() -> None:
     """Import what the engine may import later: the user that we become may not be able to read our files."""
     for package in (collectors, sidecar.core):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.verdicts import score
 from tests.verdicts.engine import LEVELS
-from tests.verdicts.rehearse import Found, rehearse
+from tests.verdicts.rehearse import Found, end_properly_when_terminated, rehearse
 from tests.verdicts.scenario import Scenario, scenarios
 from tests.verdicts.score import Judged
 from tests.verdicts.theatre import Theatre
@@ -108,6 +108,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--render", action="store_true")
     options = parser.parse_args()
+    end_properly_when_terminated()
     if options.render:
         render(committed())
         return 0

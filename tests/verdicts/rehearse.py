@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,12 +65,27 @@ def rehearse(
     for scenario in chosen:
         lanes[scenario.lane].append(scenario)
     for lane, at_once in (("quiet", QUIET_AT_ONCE), ("busy", BUSY_AT_ONCE), ("alone", 1)):
-        with concurrent.futures.ThreadPoolExecutor(at_once) as workers:
-            futures = [workers.submit(_rehearse, theatre, scenario, levels, unprivileged) for scenario in lanes[lane]]
+        with workers(at_once) as pool:
+            futures = [pool.submit(_rehearse, theatre, scenario, levels, unprivileged) for scenario in lanes[lane]]
             for future in concurrent.futures.as_completed(futures):
                 found.append(future.result())
                 tell(found[-1])
     return found
+
+
+@contextlib.contextmanager
+def workers(at_once: int) -> Iterator[concurrent.futures.ThreadPoolExecutor]:
+    """A pool of threads. Interrupted, what has begun is ended properly, and nothing else begins."""
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def end_properly_when_terminated() -> None:
+    """SIGTERM is like Ctrl-C, so that nothing that was staged is left behind."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _rehearse(theatre: Theatre, scenario: Scenario, levels: list[str], unprivileged: bool) -> Found:

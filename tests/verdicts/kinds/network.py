@@ -161,6 +161,14 @@ def tcp_in_node(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("network_transfer")
+def tcp_to_a_slow_reader(stage: Stage) -> None:
+    # The window is closed again and again, and opens each time.
+    peer = stage.peer("sip")
+    _connect(stage, peer, "flood")
+    peer.expect("data\ndata\ndata")
+
+
 @scenario("network_wait")
 def udp_without_an_answer(stage: Stage) -> None:
     stage.run(

@@ -166,6 +166,21 @@ def file_system_does_not_answer_below_a_pipeline(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("disk_io", "unknown", "polling", needs=["root", "fuse"])
+def file_system_is_slow(stage: Stage) -> None:
+    # It answers each read after a third of a second.
+    mountpoint = stage.scratch / "mount"
+    mountpoint.mkdir()
+    stage.helper(*stage.python("hung_fuse.py", mountpoint, "0.3")).expect("mounted")
+    stage.run(
+        *stage.python(
+            f"import os\nf = os.open('{mountpoint}/file', os.O_RDONLY)\nwhile os.pread(f, 4096, 0):\n"
+            " os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED); print('read')"
+        )
+    )
+    stage.expect("read")
+
+
 @scenario("filesystem_wait", needs=["root", "loop device", "fsfreeze"], hung=True)
 def file_system_frozen(stage: Stage) -> None:
     mountpoint = stage.scratch / "mount"

@@ -229,6 +229,96 @@ def sleep_of_two_hundred(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("sleeping", needs=["script"])
+def sleep_on_a_terminal_of_its_own(stage: Stage) -> None:
+    # `script` reads the other end of a terminal that it made.
+    stage.run("script", "-qec", "sleep 300", "/dev/null")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["script"])
+def sleep_on_a_terminal_inside_a_terminal(stage: Stage) -> None:
+    stage.run("script", "-qec", "sh -c 'sleep 300; true'", "/dev/null", terminal=True)
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_in_process_substitutions(stage: Stage) -> None:
+    stage.run("bash", "-c", "diff <(sleep 300) <(sleep 300)")
+    stage.until(lambda: len(stage.tree()) >= 3, "not all of them came")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_before_a_tee(stage: Stage) -> None:
+    stage.run("bash", "-c", "sleep 300 | tee >(cat >copy) | cat")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["xargs"])
+def sleep_below_xargs(stage: Stage) -> None:
+    stage.run("sh", "-c", "seq 300 310 | xargs -P4 -n1 sleep")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_beside_a_coprocess(stage: Stage) -> None:
+    stage.run("bash", "-c", "coproc cat; sleep 300")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_under_a_trap(stage: Stage) -> None:
+    stage.run("bash", "-c", "trap 'echo bye' TERM INT; sleep 300 & wait $!")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping", "pipe_wait", "event_idle")
+def sleep_of_bash_without_sleep(stage: Stage) -> None:
+    stage.run("bash", "-c", "read -t 300 <> <(:)")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["npm"])
+def sleep_below_npm_run(stage: Stage) -> None:
+    _package(stage)
+    stage.run("npm", "run", "slow")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["npm"])
+def sleep_below_npm_run_on_a_terminal(stage: Stage) -> None:
+    _package(stage)
+    stage.run("npm", "run", "slow", terminal=True)
+    stage.member("sleep")
+    stage.rest()
+
+
+def _package(stage: Stage) -> None:
+    (stage.scratch / "package.json").write_text('{"name": "x", "version": "1.0.0", "scripts": {"slow": "sleep 300"}}')
+
+
+@scenario("sleeping", needs=["node"])
+def sleep_below_node(stage: Stage) -> None:
+    stage.run("node", "-e", "require('child_process').spawnSync('sleep', ['300'])")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["node"])
+def sleep_below_node_that_listens_to_it(stage: Stage) -> None:
+    stage.run("node", "-e", "require('child_process').exec('sleep 300', () => {})")
+    stage.member("sleep")
+    stage.rest()
+
+
 @scenario("polling")
 def poll_in_a_shell_loop(stage: Stage) -> None:
     stage.run("sh", "-c", "while [ ! -e done ]; do sleep 0.2; done")

@@ -176,6 +176,56 @@ def deadlock_flock_of_two_processes(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("internal_wait", "signal_wait")
+def idle_until_it_is_terminated(stage: Stage) -> None:
+    # All its threads wait without limit, and its handler of SIGTERM will end that.
+    stage.run(
+        *stage.python(
+            "import signal, threading\nend = threading.Event()\n"
+            "signal.signal(signal.SIGTERM, lambda *a: end.set())\nend.wait()"
+        )
+    )
+    stage.rest()
+
+
+@scenario("ipc_wait", "sleeping", "polling")
+def pair_that_waits_for_each_other_with_time_limits(stage: Stage) -> None:
+    # Two event loops, each of which will look after a minute what has become of the other.
+    stage.run(
+        *stage.python(
+            "import os, select, socket\na, b = socket.socketpair()\nmine = a if os.fork() else b\n"
+            "(b if mine is a else a).close()\nwhile True: select.select([mine], [], [], 60)"
+        )
+    )
+    stage.until(lambda: len(stage.tree()) == 2, "no child")
+    stage.rest()
+
+
+@scenario("pipe_wait", "unknown", "internal_wait")
+def pair_that_an_alarm_will_wake(stage: Stage) -> None:
+    # They wait for each other in a circle, until a timer of one, which nobody can see, ends it.
+    stage.run(
+        *stage.python(
+            "import os, signal\nr1, w1 = os.pipe(); r2, w2 = os.pipe()\n"
+            "if os.fork() == 0:\n os.close(w1); os.close(r2); os.read(r1, 1); os._exit(0)\n"
+            "os.close(r1); os.close(w2)\nsignal.signal(signal.SIGALRM, lambda *a: os.write(w1, b'x'))\n"
+            "signal.alarm(300); os.read(r2, 1)"
+        )
+    )
+    stage.until(lambda: len(stage.tree()) == 2, "no child")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["make"])
+def jobs_that_wait_for_a_token(stage: Stage) -> None:
+    # The inner makes share one pipe of tokens, which all of them hold both ends of.
+    (stage.scratch / "Makefile").write_text("all: x y z\nx y z:\n\t@$(MAKE) -s -f inner\n")
+    (stage.scratch / "inner").write_text("all: a b c\na b c:\n\t@sleep 300\n")
+    stage.run("make", "-s", "-j2")
+    stage.member("sleep")
+    stage.rest()
+
+
 @scenario("event_idle", "internal_wait")
 def idle_asyncio(stage: Stage) -> None:
     # An event that nobody sets: only a signal wakes it.
@@ -217,6 +267,46 @@ def idle_multiprocessing_pool_of_sleepers(stage: Stage) -> None:
         *stage.python("import multiprocessing, time\nwith multiprocessing.Pool(2) as p: p.map(time.sleep, [300, 300])")
     )
     stage.until(lambda: len(stage.tree()) == 3, "no workers")
+    stage.rest()
+
+
+@scenario("sleeping")
+def idle_process_pool_beside_a_sleeper(stage: Stage) -> None:
+    # The workers wait for tasks, on a pipe and a semaphore that they share; the main thread is in no hurry.
+    stage.run(
+        *stage.python(
+            "import concurrent.futures, time\np = concurrent.futures.ProcessPoolExecutor(3)\n"
+            "list(p.map(abs, range(9)))\nprint('ready'); time.sleep(300)"
+        )
+    )
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping")
+def process_pool_of_sleepers(stage: Stage) -> None:
+    stage.run(
+        *stage.python(
+            "import concurrent.futures, time\n"
+            "with concurrent.futures.ProcessPoolExecutor(3) as p: list(p.map(time.sleep, [300] * 2))"
+        )
+    )
+    stage.until(lambda: len(stage.tree()) >= 3, "no workers")
+    stage.rest()
+
+
+@scenario("listening", needs=["node"])
+def service_with_a_worker_process(stage: Stage) -> None:
+    # Parent and worker each wait for a word of the other, and the parent listens.
+    (stage.scratch / "server.js").write_text(
+        "const c = require('child_process');\n"
+        "if (process.send) process.on('message', () => {});\n"
+        "else {\n  c.fork(__filename);\n"
+        "  require('http').createServer().listen(0, '127.0.0.1', () => console.log('ready'));\n}\n"
+    )
+    stage.run("node", "server.js")
+    stage.expect("ready")
+    stage.until(lambda: len(stage.tree()) == 2, "no worker")
     stage.rest()
 
 

@@ -1,9 +1,10 @@
-"""A FUSE file system that answers until it matters: hung_fuse.py MOUNTPOINT. Says `mounted`, then `stuck OPCODE` for
-each request that it leaves unanswered. Unmounts when its stdin ends; its death aborts the connection, so nobody stays
-stuck.
+"""A FUSE file system that answers until it matters: hung_fuse.py MOUNTPOINT [SECONDS].
+
+Says `mounted`, then `stuck OPCODE` for each request that it leaves unanswered. Unmounts when its stdin ends; its
+death aborts the connection, so nobody stays stuck.
 
 The root has one file, `file`, which can be opened; a read of it is never answered, nor a lookup of the name `hung`.
-The layout of the messages is include/uapi/linux/fuse.h, version 7.23.
+With SECONDS, a read is answered after as long. The layout of the messages is include/uapi/linux/fuse.h, version 7.23.
 """
 
 import ctypes
@@ -11,10 +12,12 @@ import os
 import struct
 import sys
 import threading
+import time
 
 LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, INIT, OPENDIR, INTERRUPT = 1, 2, 3, 14, 15, 17, 18, 26, 27, 36
 ENOENT, ENOSYS = 2, 38
 mountpoint = sys.argv[1]
+delay_s = float(sys.argv[2]) if len(sys.argv) > 2 else 0
 libc = ctypes.CDLL(None, use_errno=True)
 device = os.open("/dev/fuse", os.O_RDWR)
 options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
@@ -50,6 +53,10 @@ def serve():
             answer(unique, error=ENOENT)
         elif operation in (OPEN, OPENDIR):
             answer(unique, struct.pack("=QII", 1, 0, 0))
+        elif operation == READ and delay_s:
+            time.sleep(delay_s)
+            size = struct.unpack_from("=QQI", body)[2]
+            answer(unique, b"x" * size)
         elif operation in (LOOKUP, READ):
             print("stuck", operation, flush=True)
         elif operation not in (FORGET, INTERRUPT):

@@ -3,6 +3,7 @@ its stdin does.
 
 hold: accepts, reads, never answers        mute: accepts, never reads
 drip: sends 2 kB every tenth of a second   tick: sends 8 bytes every 0.3 s
+sip: accepts, reads 2 kB five times a second, with a small window
 backlog: a full queue, never accepts       login: answers each request with 401
 dns: takes questions and keeps quiet       unix: as hold, on the Unix socket HOST
 """
@@ -35,8 +36,10 @@ def serve(connection):
         except OSError:
             return
     while True:
+        if mode == "sip":
+            time.sleep(0.2)
         try:
-            data = connection.recv(65536)
+            data = connection.recv(2048 if mode == "sip" else 65536)
         except OSError:
             return
         if not data:
@@ -62,7 +65,7 @@ def main():
         os.chmod(host, 0o777)
     else:
         listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        if mode == "mute":
+        if mode in ("mute", "sip"):
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
