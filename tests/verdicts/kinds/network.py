@@ -161,6 +161,23 @@ def tcp_in_node(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("network_wait")
+def tcp_beside_standard_input(stage: Stage) -> None:
+    # As ssh and nc do: it passes its standard input on, and what it waits for is the answer.
+    peer = stage.peer("hold")
+    stage.run(
+        *stage.python(
+            "import select, socket, sys\ns = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+            "s.sendall(b'x'); select.select([0, s], [], [])",
+            peer.host,
+            peer.port,
+        ),
+        stdin="pipe",
+    )
+    peer.expect("data")
+    stage.rest()
+
+
 @scenario("network_transfer")
 def tcp_to_a_slow_reader(stage: Stage) -> None:
     # The window is closed again and again, and opens each time.

@@ -96,6 +96,18 @@ def serve_node(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("listening", needs=["node"])
+def serve_node_that_also_takes_input(stage: Stage) -> None:
+    # A development server that would take a word on its standard input, which is a pipe of the agent's.
+    code = (
+        "process.stdin.on('data', () => {}); "
+        "require('http').createServer().listen(0, '127.0.0.1', () => console.log('ready'))"
+    )
+    stage.run("node", "-e", code, stdin="pipe")
+    stage.expect("ready")
+    stage.rest()
+
+
 @scenario("listening", needs=["npm", "node"])
 def serve_below_npm_start(stage: Stage) -> None:
     (stage.scratch / "package.json").write_text(
@@ -127,6 +139,14 @@ def serve_java(stage: Stage) -> None:
 def watch_tail(stage: Stage) -> None:
     (stage.scratch / "log").write_text("line\n")
     stage.run("tail", "-f", "log")
+    stage.expect("line")
+    stage.rest()
+
+
+@scenario("watching_files")
+def watch_tail_on_a_terminal(stage: Stage) -> None:
+    (stage.scratch / "log").write_text("line\n")
+    stage.run("tail", "-f", "log", terminal=True)
     stage.expect("line")
     stage.rest()
 

@@ -359,6 +359,14 @@ def poll_watch(stage: Stage) -> None:
     stage.rest(0.1)
 
 
+@scenario("polling", "awaiting_input", needs=["top"])
+def poll_top(stage: Stage) -> None:
+    # It takes keys, and shows new figures each second.
+    stage.run("top", "-d", "1", terminal=True)
+    stage.expect("PID")
+    stage.rest(0.1)
+
+
 @scenario("polling")
 def poll_a_process(stage: Stage) -> None:
     other = stage.helper("sleep", "300")
