@@ -18,6 +18,15 @@ def in_ci() -> bool:
     return os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--repeat", type=int, default=1, metavar="N", help="run each racy scenario N times")
+
+
+@pytest.fixture(scope="session")
+def repeat(request: pytest.FixtureRequest) -> int:
+    return int(request.config.getoption("--repeat"))
+
+
 def pytest_configure() -> None:
     # `pytest &` in a script starts with SIGINT ignored, and so would every program that a test sends one to.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -1,0 +1,64 @@
+"""Each scenario bare and wrapped: what the agent can observe is equal, to the byte; time within bounds.
+
+`--repeat N` repeats the racy ones N times (wrapped; the bare command is run once for all), here and wherever a
+test takes the fixture `repeat`.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness import Observation, Right, Scenario, observe
+from reports import REPORTS
+from rows import EDGES, ENDS, LEFT, SHELL, SIGNALLED, STREAMED, TERMINAL, WORLDS
+from supervised import Installation, on_linux
+
+pytestmark = [on_linux, pytest.mark.timeout(0)]
+ALL = [*REPORTS, *WORLDS, *STREAMED, *ENDS, *SIGNALLED, *LEFT, *EDGES, *TERMINAL, *SHELL]
+RACY = [scenario for scenario in ALL if scenario.racy]
+
+
+def _equal(bare: Observation, wrapped: Observation, scenario: Scenario) -> None:
+    assert wrapped.facts() == bare.facts()
+    assert wrapped.exit_s < bare.exit_s + scenario.slack_s
+    assert wrapped.end_s < bare.end_s + scenario.slack_s
+    assert wrapped.exit_s > bare.exit_s - scenario.slack_s
+    assert wrapped.left_of_ours == []
+
+
+def _as_it_should_be(seen: Observation, right: Right) -> None:
+    assert seen.status == right.status
+    assert b"".join(seen.streams.values()) == right.output
+    assert seen.end_s < right.within_s
+    assert len(seen.survivors) == len(right.survivors)
+    for found, expected in zip(seen.survivors, sorted(right.survivors), strict=True):
+        assert found.startswith(expected)
+    assert seen.left_of_ours == []
+
+
+def _check(scenario: Scenario, sidecar: Installation, times: int) -> None:
+    reason = scenario.skip()
+    if reason:
+        pytest.skip(reason)
+    if scenario.right is not None:
+        for _ in range(times):
+            _as_it_should_be(observe(scenario, sidecar.environ, wrapped=True), scenario.right)
+        return
+    # Both mostly wait: side by side they take half the time, on a machine that is as loaded for the one as for the other.
+    with ThreadPoolExecutor(2) as pool:
+        bare, wrapped = pool.map(
+            lambda is_wrapped: observe(scenario, sidecar.environ, wrapped=is_wrapped), (False, True)
+        )
+    _equal(bare, wrapped, scenario)
+    for _ in range(times - 1):
+        _equal(bare, observe(scenario, sidecar.environ, wrapped=True), scenario)
+
+
+@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name.replace(" ", "-"))
+def test_equal(scenario: Scenario, sidecar: Installation, repeat: int) -> None:
+    _check(scenario, sidecar, repeat if scenario.racy else 1)
+
+
+def test_there_are_enough_of_them() -> None:
+    names = [scenario.name for scenario in ALL]
+    assert len(names) == len(set(names)) >= 100
+    assert len(RACY) >= 20
