@@ -44,8 +44,13 @@ def main_sh() -> int:  # noqa: RET503 - supervising does not return
     environ = environment()
     plan = parse_shell(sys.argv[1:], environ)
     if plan.options is None:
+        from sidecar.supervisor.run import as_given
+        from sidecar.supervisor.spawn import give_back_dispositions, ignored_by_the_shell
+
+        as_given(environ)
+        give_back_dispositions(ignored_by_the_shell())
         try:
-            posix.execv(plan.argv[0], plan.argv)
+            posix.execve(plan.argv[0], plan.argv, environ)
         except OSError as error:
             posix.write(2, f"sidecar-sh: {plan.argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
             return 127 if isinstance(error, (FileNotFoundError, NotADirectoryError)) else 126

@@ -12,7 +12,7 @@ and by type (all times in milliseconds; `?` = may be absent):
 
     command_started   traceId spanId parentSpanId? traceFlags traceState? pid supervisorPid program
                       toolName? toolCallId? sessionId? timeoutMs? silenceTimeoutMs? heartbeatIntervalMs
-                      io ("pipe" | "pty") startUnixMs startMonotonicMs commandLine?
+                      io ("pipe" | "pty" | "direct") startUnixMs startMonotonicMs commandLine?
     shell_progress    shellProgress (the reference object, nothing else in it) heartbeatCount? (so far, this one
                       included) longestSilenceMs? verdict? evidence?
     output_activity   elapsedMs lastOutputAgeMs totalLines totalBytes   (to the daemon only, never fanned out)

@@ -31,6 +31,12 @@ class OutputStats:
         else:
             self._open_streams.add(stream)
 
+    def record_written(self, size_bytes: int, at_ns: int) -> None:
+        """Count output that did not pass through us and whose lines nobody counts. It was at `at_ns`."""
+        self._longest_silence_ns = max(self._longest_silence_ns, at_ns - self.silent_since_ns)
+        self.last_output_ns = max(at_ns, self.silent_since_ns)
+        self.total_bytes += size_bytes
+
     @property
     def total_lines(self) -> int:
         return self._newlines + len(self._open_streams)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sidecar.core.output import OutputStats
     from sidecar.supervisor.child import Child
     from sidecar.supervisor.delivery import Delivery
+    from sidecar.supervisor.files import GivenFiles
     from sidecar.supervisor.keys import Keys
     from sidecar.supervisor.options import RunOptions
     from sidecar.supervisor.relay import Channel
@@ -53,6 +54,7 @@ class Loop:
         terminal: "Terminal | None",
         keys: "Keys | None",
         clock_ns: "Callable[[], int]" = time.monotonic_ns,
+        files: "GivenFiles | None" = None,
     ) -> None:
         self._options = options
         self._child = child
@@ -64,6 +66,7 @@ class Loop:
         self._terminal = terminal
         self._keys = keys
         self._clock_ns = clock_ns
+        self._files = files
         self.lifecycle = Lifecycle()
         self.lifecycle.spawned()
         self.heartbeat = HeartbeatClock(options.heartbeat_interval_ns, stats.started_ns)
@@ -110,6 +113,7 @@ class Loop:
                 None if self._drained else self._drain_until_ns,
                 self._leave_at_ns,
                 self._canary_at_ns,
+                None if self._files is None else self._files.deadline_ns,
                 None if link is None else link.retry_ns,
             )
             if at_ns is not None
@@ -229,6 +233,9 @@ class Loop:
                 self.heartbeat.output(now_ns)
         if self._keys is not None:
             self._keys.move(ready)
+        written_ns = None if self._files is None else self._files.look(now_ns)
+        if written_ns is not None:
+            self.heartbeat.output(max(written_ns, self.heartbeat.silent_since_ns))
 
     def _serve_link(self, ready: dict[int, int], now_ns: int) -> None:
         link = self._delivery.link

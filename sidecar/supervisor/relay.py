@@ -33,7 +33,16 @@ class Channel:
     arrive whatever else happens. With `drain_over` nothing else is read any more.
     """
 
-    def __init__(self, source: int, sink: "Sink", stats: "OutputStats", stream: int, *, terminal: bool) -> None:
+    def __init__(
+        self,
+        source: int,
+        sink: "Sink",
+        stats: "OutputStats",
+        stream: int,
+        *,
+        terminal: bool,
+        capacity_bytes: int = _CHUNK_BYTES,
+    ) -> None:
         posix.set_blocking(source, False)
         self.source = source
         self.sink = sink
@@ -46,7 +55,7 @@ class Channel:
         self._stream = stream
         self._terminal = terminal
         self._chunk_bytes = _CHUNK_BYTES
-        self._capacity_bytes = _CHUNK_BYTES  # of a pipe by default, pipe(7); a terminal's is smaller
+        self._capacity_bytes = capacity_bytes  # of a pipe by default, pipe(7); a terminal's is smaller
         self._full_chunks = 0
         self._tee: Callable[[int, int, int], int] | None = None
         self._readable: select.poll | None = None

@@ -31,7 +31,7 @@ class Reports:
     """Makes the frames of one command. `started_ns` is monotonic, `unix_ms` the wall time of the same moment."""
 
     def __init__(
-        self, options: "RunOptions", context: "TraceContext", *, pty: bool, started_ns: int, unix_ms: int
+        self, options: "RunOptions", context: "TraceContext", *, io: str, started_ns: int, unix_ms: int
     ) -> None:
         self._started_ns = started_ns
         self._timeout_ms = None if options.timeout_ns is None else options.timeout_ns // _MS
@@ -51,7 +51,7 @@ class Reports:
             "timeoutMs": self._timeout_ms,
             "silenceTimeoutMs": None if options.silence_timeout_ns is None else options.silence_timeout_ns // _MS,
             "heartbeatIntervalMs": options.heartbeat_interval_ns // _MS,
-            "io": "pty" if pty else "pipe",
+            "io": io,
             "startUnixMs": unix_ms,
             "startMonotonicMs": started_ns // _MS,
         }

@@ -11,12 +11,12 @@ import sidecar
 from sidecar.core.trace_context import TraceContext, begin_span
 from sidecar.supervisor import libc
 from sidecar.supervisor.signals import SignalSource
-from sidecar.supervisor.spawn import SpawnError, spawn
-from sidecar.supervisor.streams import Streams, plan_streams, plug_standard_descriptors
+from sidecar.supervisor.spawn import NoChild, SpawnError, become, spawn
+from sidecar.supervisor.streams import Streams, connect, plan_streams, plug_standard_descriptors
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Protocol
 
     from sidecar.supervisor.options import RunOptions
@@ -42,12 +42,17 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     # Before anything of ours opens a file: a descriptor of ours in the place of a closed stream is the agent's to see.
     streams = plan_streams(options.pty)
     plug_standard_descriptors()
-    signals = SignalSource()
-    _as_given(environ)
+    as_given(environ)
+    try:
+        signals = SignalSource()
+    except OSError as error:
+        _unsupervised(f"no descriptor is free: {error.strerror}", options, environ, ())
+        return
     context = begin_span(environ.get("TRACEPARENT"), environ.get("TRACESTATE"), posix.urandom(24))
     libc.set_subreaper(True)
     terminal = _make_terminal(streams)
-    sources, descriptors, ours = _connect(streams, terminal)
+    ends = (None, None) if terminal is None else (terminal.master, terminal.slave)
+    relayed, descriptors, ours = connect(streams, *ends)
     started_ns, unix_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
     try:
         spawning = spawn(
@@ -55,7 +60,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
             _command_environment(environ, context),
             descriptors,
             signals,
-            None if terminal is None else terminal.slave,
+            ends[1],
         )
         spawning.confirm()
         for descriptor in ours:
@@ -75,11 +80,26 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         _take_agents_names(options, environ)
         stats = OutputStats(started_ns)
         channels = [
-            Channel(source, Sink(group[0]), stats, group[0], terminal=on_terminal)
-            for source, group, on_terminal in sources
+            Channel(
+                one.source,
+                Sink(one.group[0]),
+                stats,
+                one.group[0],
+                terminal=one.terminal,
+                capacity_bytes=one.capacity_bytes,
+            )
+            for one in relayed
         ]
-        reports = Reports(options, context, pty=streams.pty, started_ns=started_ns, unix_ms=unix_ms)
+        files = None
+        if streams.files:
+            from sidecar.supervisor.files import GivenFiles
+
+            files = GivenFiles(streams.files, stats, time.monotonic_ns(), time.time_ns)
+        reports = Reports(options, context, io=streams.io, started_ns=started_ns, unix_ms=unix_ms)
         delivery = Delivery(options, environ, inline_factory)
+    except NoChild as error:
+        _unsupervised(str(error), options, _command_environment(environ, context), signals.agent_mask)
+        return
     except SpawnError as error:
         _spawn_failed(error, options, context, environ, inline_factory, streams, started_ns, unix_ms)
         return
@@ -91,7 +111,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         terminal.take_keys()
         keys = Keys(terminal)
     child = Child(spawning.pid)
-    loop = Loop(options, child, channels, signals, stats, reports, delivery, terminal, keys)
+    loop = Loop(options, child, channels, signals, stats, reports, delivery, terminal, keys, files=files)
     # It was off so far. What is loaded is no garbage, and to go through it once would take 0.2 ms.
     gc.freeze()
     gc.enable()
@@ -124,7 +144,32 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     leave(posix.WEXITSTATUS(child.status or 0), None)
 
 
-def _as_given(environ: dict[str, str]) -> None:
+def _unsupervised(
+    why: str, options: "RunOptions", environ: dict[str, str], agent_mask: "Iterable[int]"
+) -> None:
+    """The machine has no room for two processes: this one becomes the command. Only our note tells of it."""
+    try:
+        from sidecar.supervisor.notes import Notes
+
+        Notes(options.log).write(f"{options.argv[0]} runs unsupervised: {why}")
+    except (ImportError, OSError):
+        pass  # for the want of descriptors
+    try:
+        become(options.argv, environ, agent_mask)
+    except SpawnError as error:
+        _say(error)
+        posix._exit(error.exit_code)
+
+
+def _say(error: SpawnError) -> None:
+    """One clear line, as a shell would give it."""
+    try:
+        posix.write(2, f"sidecar: {error}\n".encode("utf-8", "surrogateescape"))
+    except OSError:
+        pass
+
+
+def as_given(environ: dict[str, str]) -> None:
     """Make `environ` what the agent gave: in the C locale Python itself adds LC_CTYPE to it (PEP 538)."""
     if environ.get("LC_CTYPE") in ("C.UTF-8", "C.utf8", "UTF-8"):
         try:
@@ -166,30 +211,6 @@ def _make_terminal(streams: Streams) -> "Terminal | None":
         return None
 
 
-def _connect(
-    streams: Streams, terminal: "Terminal | None"
-) -> tuple[list[tuple[int, tuple[int, ...], bool]], dict[int, int], list[int]]:
-    """Make the pipes. Returns (sources, the command's descriptors, ours to close after the spawn).
-
-    A source is (descriptor to read, the agent's descriptors it stands for, whether it is the terminal).
-    """
-    sources: list[tuple[int, tuple[int, ...], bool]] = []
-    descriptors: dict[int, int] = {}
-    ours: list[int] = []
-    if terminal is not None:
-        sources.append((terminal.master, (1,), True))
-        descriptors = dict.fromkeys(streams.on_terminal, terminal.slave)
-    for group in streams.relayed:
-        try:
-            reader, writer = posix.pipe()
-        except OSError:
-            continue  # out of descriptors: the command gets the agent's own, unobserved
-        sources.append((reader, group, False))
-        ours.append(writer)
-        descriptors.update(dict.fromkeys(group, writer))
-    return sources, descriptors, ours
-
-
 def _spawn_failed(
     error: SpawnError,
     options: "RunOptions",
@@ -200,19 +221,16 @@ def _spawn_failed(
     started_ns: int,
     unix_ms: int,
 ) -> None:
-    """One clear line, as a shell would give it; a spawn_failed record; 127 or 126."""
+    """One clear line; a spawn_failed record; 127 or 126."""
     from errno import errorcode
 
     from sidecar.supervisor.delivery import Delivery
     from sidecar.supervisor.leave import leave
     from sidecar.supervisor.reports import Reports
 
-    try:
-        posix.write(2, f"sidecar: {error}\n".encode("utf-8", "surrogateescape"))
-    except OSError:
-        pass
+    _say(error)
     _take_agents_names(options, environ)
-    reports = Reports(options, context, pty=streams.pty, started_ns=started_ns, unix_ms=unix_ms)
+    reports = Reports(options, context, io=streams.io, started_ns=started_ns, unix_ms=unix_ms)
     delivery = Delivery(options, environ, inline_factory)
     delivery.send(reports.spawn_failed(errorcode.get(error.errno, str(error.errno))))
     delivery.close()

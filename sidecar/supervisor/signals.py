@@ -41,7 +41,8 @@ class SignalSource:
     """Blocks the signals at once; `descriptor` becomes readable when some came, `read()` takes them.
 
     `agent_mask` is the mask that the agent gave and `ignored_sigchld` whether it had SIGCHLD ignored: the
-    child gets both back. With SIGTERM ignored (`ignored_sigterm`) it is no request to us to stop the command.
+    child gets both back. With SIGTERM ignored (`ignored_sigterm`) it is no request to us to stop the command. Raises
+    OSError, the mask as it was, where no descriptor is free.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,11 @@ class SignalSource:
 
     def _use_wakeup_pipe(self) -> None:
         self.tells_sender = False
-        self.descriptor, writer = posix.pipe()
+        try:
+            self.descriptor, writer = posix.pipe()
+        except OSError:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, self.agent_mask)
+            raise
         posix.set_blocking(self.descriptor, False)
         posix.set_blocking(writer, False)
         _signal.set_wakeup_fd(writer, warn_on_full_buffer=False)

@@ -4,6 +4,8 @@ The steps in the child, in order: the parent-death signal; a session of its own 
 only); the relayed descriptors on 1 and 2; the dispositions that Python changed (SIGPIPE, SIGXFSZ) and the
 agent's signal mask; exec. All descriptors of ours are close-on-exec. What fails is told to the parent
 through a close-on-exec pipe, so that "spawned" means that exec succeeded.
+
+Where there can be no child at all (no free descriptor, RLIMIT_NPROC), `become` makes this very process the command.
 """
 
 import _signal
@@ -12,7 +14,14 @@ import posix
 from sidecar.supervisor import libc
 from sidecar.supervisor.signals import SIGCHLD, SIGKILL, SIGPIPE, SIGXFSZ, SignalSource
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _ENOENT, _EACCES, _ENOTDIR, _ENOEXEC, _EINVAL = 2, 13, 20, 8, 22
+_SHELLS = ("bash", "dash", "sh", "ksh", "mksh", "zsh", "busybox")
+_STAT_SIGIGNORE = 30
+"""Where /proc/PID/stat has the ignored signals, counted from the state: field 33 of proc(5) is the 31st of those."""
 _DEFAULT_PATH = "/bin:/usr/bin"  # what execvp(3) searches without PATH
 
 
@@ -27,6 +36,10 @@ class SpawnError(Exception):
     def exit_code(self) -> int:
         """127 not found, 126 whatever else kept it from running."""
         return {_ENOENT: 127, _ENOTDIR: 127}.get(self.errno, 126)
+
+
+class NoChild(Exception):  # noqa: N818 - a state of the machine, and no mistake of anybody
+    """There can be no child: no descriptors, no processes. The message says which."""
 
 
 class Spawning:
@@ -58,24 +71,28 @@ def spawn(
     signals: SignalSource,
     terminal: int | None,
 ) -> Spawning:
-    """Start `argv`: fork, and let the child go on to exec. Raises SpawnError where there can be no child.
+    """Start `argv`: fork, and let the child go on to exec. Raises NoChild where that cannot be.
 
     `descriptors` maps a number in the command (0, 1, 2) to a descriptor of ours; `terminal` is the slave side
     that shall be its controlling terminal, with a session of its own.
     """
     paths = _candidates(argv[0], environ)
-    report, reporter = posix.pipe()
+    ignored = ignored_by_the_shell()
     parent_pid = posix.getpid()
+    try:
+        report, reporter = posix.pipe()
+    except OSError as error:
+        raise NoChild(f"no descriptor is free: {error.strerror}") from None
     try:
         pid = posix.fork()
     except OSError as error:
         posix.close(report)
         posix.close(reporter)
-        raise SpawnError(error.errno or 0, f"cannot fork: {error.strerror}") from None
+        raise NoChild(f"cannot fork: {error.strerror}") from None
     if pid == 0:
         errno = _EINVAL
         try:
-            _become(paths, argv, environ, descriptors, signals, terminal, parent_pid)
+            _become(paths, argv, environ, descriptors, signals, terminal, parent_pid, ignored)
         except OSError as error:
             errno = error.errno or _EINVAL
         finally:
@@ -93,6 +110,7 @@ def _become(
     signals: SignalSource,
     terminal: int | None,
     parent_pid: int,
+    ignored: "Iterable[int]",
 ) -> None:
     libc.die_with_parent(SIGKILL)
     if posix.getppid() != parent_pid:
@@ -105,12 +123,51 @@ def _become(
             posix.set_inheritable(descriptor, True)
         else:
             posix.dup2(descriptor, number)
-    _signal.signal(SIGPIPE, _signal.SIG_DFL)
-    _signal.signal(SIGXFSZ, _signal.SIG_DFL)
     if signals.ignored_sigchld:
         _signal.signal(SIGCHLD, _signal.SIG_IGN)
+    give_back_dispositions(ignored)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, signals.agent_mask)
     _exec(paths, argv, environ)
+
+
+def become(argv: list[str], environ: dict[str, str], agent_mask: "Iterable[int]") -> None:
+    """Become the command, unsupervised, over what the agent gave. Returns only by raising SpawnError."""
+    libc.set_subreaper(False)
+    give_back_dispositions(ignored_by_the_shell())
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, agent_mask)
+    try:
+        _exec(_candidates(argv[0], environ), argv, environ)
+    except OSError as error:
+        raise SpawnError(error.errno or _EINVAL, f"{argv[0]}: {_explain(error.errno or _EINVAL)}") from None
+
+
+def give_back_dispositions(ignored: "Iterable[int]") -> None:
+    """Undo what Python did to its own signals before anybody could look: SIGPIPE and SIGXFSZ."""
+    for number in (SIGPIPE, SIGXFSZ):
+        _signal.signal(number, _signal.SIG_IGN if number in ignored else _signal.SIG_DFL)
+
+
+def ignored_by_the_shell() -> list[int]:
+    """Which of SIGPIPE and SIGXFSZ we were given ignored, as far as it can be known.
+
+    Python ignores both when it starts, and the kernel keeps no trace of what was before. But a shell hands what it
+    ignores (`trap '' PIPE`, or a service manager's doing) to all its children, so where our parent is one, it knows.
+    Any other parent says nothing: Python, Node and Rust ignore SIGPIPE themselves, and not for their children.
+    """
+    parent_pid = posix.getppid()
+    try:
+        descriptor = posix.open(f"/proc/{parent_pid}/stat", posix.O_RDONLY | posix.O_CLOEXEC)
+        try:
+            fields = posix.read(descriptor, 4096).rpartition(b")")[2].split()
+        finally:
+            posix.close(descriptor)
+        mask = int(fields[_STAT_SIGIGNORE])
+        ignored = [number for number in (SIGPIPE, SIGXFSZ) if mask & 1 << (number - 1)]
+        if ignored and posix.readlink(f"/proc/{parent_pid}/exe").rpartition("/")[2] in _SHELLS:
+            return ignored
+    except (OSError, ValueError, IndexError):
+        pass
+    return []
 
 
 def _take_terminal(terminal: int) -> None:

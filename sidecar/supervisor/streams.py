@@ -1,8 +1,12 @@
-"""Which of the agent's streams stand between us and the command, and how: pipes, a terminal, or untouched.
+"""Which of the agent's streams stand between us and the command, and how: relayed, a terminal, or untouched.
 
 - fd 0 is inherited in pipe mode, never pumped: a pump would eat the input of the loop around the command.
-- fd 1 and fd 2 are relayed through one pipe where the agent had joined them (one open file), else through
-  one each. A closed one stays closed.
+- Of fd 1 and fd 2, pipes and sockets are relayed: through one pipe where the agent had joined them (one open file),
+  else through one each; through a socket where the agent gave a socket. A descriptor above 2 that is the same open
+  file (`3>&1`) goes through the same pipe, so that order and end of file stay those of one.
+- A file or a device is the command's own, as the agent gave it: seeking, appending, a full disk and a limited size
+  are between the two. Its position shows us what was written (supervisor/files.py).
+- A closed one stays closed.
 - With a terminal, those that are terminals become the PTY's slave side.
 - fd 2 that is a terminal while fd 1 is not (`cmd | less`) is left alone: isatty(2) must stay true.
 """
@@ -11,23 +15,46 @@ import posix
 
 from sidecar.supervisor import libc
 
-_S_IFMT, _S_IFREG = 0o170000, 0o100000
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_S_IFMT, _S_IFREG, _S_IFIFO, _S_IFSOCK = 0o170000, 0o100000, 0o010000, 0o140000
+_FURTHER = range(3, 10)
+"""Numbers that a shell's redirections can have; what is above was opened by a program for purposes of its own."""
+_PIPE_BYTES = 65536
+_SOCKET_BYTES = 1 << 20
+
+GivenFile = tuple[int, int, int]
+"""A regular file that the command writes to itself: (descriptor, position, size in bytes), before the start."""
 
 
 class Streams:
     """The plan. `pty`: make one. `relayed`: groups of descriptors that share one pipe; the first of a group is
-    where its bytes go. `on_terminal`: descriptors that become the slave side."""
+    where its bytes go. `on_terminal`: descriptors that become the slave side. `files`: given on, and looked at."""
 
-    __slots__ = ("on_terminal", "pty", "relayed")
+    __slots__ = ("files", "on_terminal", "pty", "relayed")
 
-    def __init__(self, pty: bool, relayed: list[tuple[int, ...]], on_terminal: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        pty: bool,
+        relayed: list[tuple[int, ...]],
+        on_terminal: tuple[int, ...],
+        files: "Iterable[GivenFile]" = (),
+    ) -> None:
         self.pty = pty
         self.relayed = relayed
         self.on_terminal = on_terminal
+        self.files = list(files)
+
+    @property
+    def io(self) -> str:
+        """How the command's output reaches the agent, in the wire's words: pty, pipe (relayed), direct."""
+        return "pty" if self.pty else "pipe" if self.relayed else "direct"
 
 
 def plan_streams(wanted_pty: bool | None) -> Streams:
-    """Look at our own descriptors 0, 1, 2 and plan. `wanted_pty` None = as the agent's stdout is."""
+    """Look at our own descriptors and plan. `wanted_pty` None = as the agent's stdout is."""
     stdout_open, stderr_open = is_open(1), is_open(2)
     pty = (stdout_open and posix.isatty(1)) if wanted_pty is None else wanted_pty
     joined = stdout_open and stderr_open and _joined(1, 2)
@@ -38,13 +65,115 @@ def plan_streams(wanted_pty: bool | None) -> Streams:
         if joined or posix.isatty(2) or not stderr_open:
             terminal += [2] if stderr_open else []
             return Streams(True, [], tuple(terminal))
-        return Streams(True, [(2,)], tuple(terminal))
+        return _sorted_out(True, [(2,)], tuple(terminal))
     if joined:
-        return Streams(False, [(1, 2)], ())
-    relayed: list[tuple[int, ...]] = [(1,)] if stdout_open else []
+        return _sorted_out(False, [(1, 2)], ())
+    groups: list[tuple[int, ...]] = [(1,)] if stdout_open else []
     if stderr_open and not (wanted_pty is None and posix.isatty(2)):
-        relayed.append((2,))
-    return Streams(False, relayed, ())
+        groups.append((2,))
+    return _sorted_out(False, groups, ())
+
+
+def _sorted_out(pty: bool, groups: list[tuple[int, ...]], on_terminal: tuple[int, ...]) -> Streams:
+    """Relay what has a reader at its other end; the rest is the command's own."""
+    relayed: list[tuple[int, ...]] = []
+    files: list[GivenFile] = []
+    for group in groups:
+        first = group[0]
+        status = posix.fstat(first)
+        kind = status.st_mode & _S_IFMT
+        if kind == _S_IFREG:
+            files.append((first, posix.lseek(first, 0, 1), status.st_size))
+        elif kind == _S_IFIFO or (kind == _S_IFSOCK and _is_stream_socket(first)) or posix.isatty(first):
+            relayed.append(group + _further(first, status))
+    return Streams(pty, relayed, on_terminal, files)
+
+
+def _is_stream_socket(descriptor: int) -> bool:
+    """A socket of messages is given on: a relay would not keep their boundaries."""
+    from _socket import SOCK_STREAM, socket
+
+    try:
+        opened = socket(fileno=posix.dup(descriptor))
+    except OSError:
+        return False
+    with_stream = opened.type == SOCK_STREAM
+    opened.close()
+    return with_stream
+
+
+def _further(first: int, status: posix.stat_result) -> tuple[int, ...]:
+    """Descriptors above 2 which the command inherits and which are the same open file as `first`."""
+    found = []
+    for descriptor in _FURTHER:
+        try:
+            other = posix.fstat(descriptor)
+        except OSError:
+            continue
+        if (
+            (other.st_dev, other.st_ino) == (status.st_dev, status.st_ino)
+            and posix.get_inheritable(descriptor)
+            and libc.same_open_file(first, descriptor)
+        ):
+            found.append(descriptor)
+    return tuple(found)
+
+
+class Relayed:
+    """One stream that goes through us: `source` is our end, which reads for the agent's descriptors `group`.
+
+    `inode` is that of the command's end (0 for the terminal), `capacity_bytes` what may be under way in it.
+    """
+
+    __slots__ = ("capacity_bytes", "group", "inode", "source", "terminal")
+
+    def __init__(self, source: int, group: tuple[int, ...], inode: int, capacity_bytes: int, *, terminal: bool) -> None:
+        self.source = source
+        self.group = group
+        self.inode = inode
+        self.capacity_bytes = capacity_bytes
+        self.terminal = terminal
+
+
+def connect(
+    streams: Streams, master: int | None, slave: int | None
+) -> tuple[list[Relayed], dict[int, int], list[int]]:
+    """Make the pipes. `master` and `slave` are the terminal's, where there is one.
+
+    Returns (what is relayed, the command's descriptors: number -> one of ours, ours to close after the spawn).
+    """
+    relayed: list[Relayed] = []
+    descriptors: dict[int, int] = {}
+    ours: list[int] = []
+    if master is not None and slave is not None:
+        relayed.append(Relayed(master, (1,), 0, _PIPE_BYTES, terminal=True))
+        descriptors = dict.fromkeys(streams.on_terminal, slave)
+    for group in streams.relayed:
+        try:
+            reader, writer, capacity_bytes = _pair(group[0])
+        except OSError:
+            continue  # out of descriptors: the command gets the agent's own, unobserved
+        if not posix.get_blocking(group[0]):
+            posix.set_blocking(writer, False)
+        relayed.append(Relayed(reader, group, posix.fstat(writer).st_ino, capacity_bytes, terminal=False))
+        ours.append(writer)
+        descriptors.update(dict.fromkeys(group, writer))
+    return relayed, descriptors, ours
+
+
+def _pair(agent_descriptor: int) -> tuple[int, int, int]:
+    """(our end, the command's end, how much fits between): a pipe, or sockets where the agent gave a Unix socket."""
+    if posix.fstat(agent_descriptor).st_mode & _S_IFMT == _S_IFSOCK:
+        from _socket import AF_UNIX, SO_SNDBUF, SOL_SOCKET, socket, socketpair
+
+        given = socket(fileno=posix.dup(agent_descriptor))
+        family = given.family
+        given.close()
+        if family == AF_UNIX:
+            ours, theirs = socketpair()
+            capacity_bytes = max(theirs.getsockopt(SOL_SOCKET, SO_SNDBUF), _SOCKET_BYTES)
+            return ours.detach(), theirs.detach(), capacity_bytes
+    return (*posix.pipe(), _PIPE_BYTES)
 
 
 def plug_standard_descriptors() -> None:

@@ -150,8 +150,7 @@ def test_a_silent_command_notices_that_its_reader_left_no_sooner_than_bare(sidec
     assert bash(sidecar, script, capture_output=True).stderr == b"rc=7\n"
 
 
-def test_a_full_disk_ends_the_command_at_its_next_write(sidecar: Installation) -> None:
-    """The reason (ENOSPC) cannot be handed through a pipe; that nothing was written must not look like success."""
+def test_a_full_disk_fails_the_commands_own_write(sidecar: Installation) -> None:
     with open("/dev/full", "wb") as full:
         ended = sidecar.run(
             "bash", "-c", "trap '' PIPE; for i in 1 2 3; do sleep .1; echo x || exit 9; done", stdout=full

@@ -148,7 +148,7 @@ def test_signal_mask_and_dispositions(sidecar: Installation) -> None:
     assert wrapped == bare
 
 
-@pytest.mark.xfail(strict=True, reason="Python ignores SIGPIPE before we can look: it always becomes the default")
+@pytest.mark.xfail(strict=True, reason="Python ignores SIGPIPE before we can look, and only a shell as parent tells")
 def test_an_ignored_sigpipe_stays_ignored(sidecar: Installation) -> None:
     bare, wrapped = sidecar.both("sh", "-c", STATUS, preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN))
     assert wrapped == bare

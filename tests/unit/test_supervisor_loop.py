@@ -57,7 +57,7 @@ class Scene:
         self.stats = OutputStats(started_ns)
         chosen = options(interval_ns, timeout_ns, "call_1")
         context = begin_span(None, None, bytes(range(24)))
-        reports = Reports(chosen, context, pty=False, started_ns=started_ns, unix_ms=1)
+        reports = Reports(chosen, context, io="pipe", started_ns=started_ns, unix_ms=1)
         self.delivery = FakeDelivery(FakeClock())
         self.sink = Sink(self.agent_stdout)
         self.channel = Channel(source, self.sink, self.stats, 1, terminal=False)

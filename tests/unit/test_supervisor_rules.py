@@ -122,7 +122,7 @@ class Played:
         self.stats = OutputStats(self.started_ns)
         chosen = options(interval_ns, timeout_ns, tool_call_id)
         context = begin_span(None, None, bytes(range(24)))
-        self.reports = Reports(chosen, context, pty=False, started_ns=self.started_ns, unix_ms=1)
+        self.reports = Reports(chosen, context, io="pipe", started_ns=self.started_ns, unix_ms=1)
         self.loop = Loop(
             chosen,
             self.child,  # type: ignore[arg-type]

@@ -2,15 +2,18 @@
 
 import marshal
 import os
+import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sidecar.supervisor import libc
-from sidecar.supervisor.streams import is_open, plan_streams, plug_standard_descriptors
+from sidecar.supervisor.streams import connect, is_open, plan_streams, plug_standard_descriptors
 
 Plan = tuple[bool, list[tuple[int, ...]], tuple[int, ...]]
+NOTHING_RELAYED: Plan = (False, [], ())
 
 
 def in_child(set_up: Callable[[], None], look: Callable[[], object]) -> object:
@@ -33,6 +36,11 @@ def in_child(set_up: Callable[[], None], look: Callable[[], object]) -> object:
     os.waitpid(pid, 0)
     assert data, "the child failed"
     return marshal.loads(data)
+
+
+def files(set_up: Callable[[], None], wanted_pty: bool | None = None) -> list[tuple[int, int, int]]:
+    """(descriptor, position, size) of the files that the command gets as they are."""
+    return in_child(set_up, lambda: plan_streams(wanted_pty).files)  # type: ignore[return-value]
 
 
 def plan(set_up: Callable[[], None], wanted_pty: bool | None = None) -> Plan:
@@ -84,7 +92,8 @@ def test_one_open_file_on_both_is_joined(append: int, tmp_path: Path) -> None:
         put(os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT | append), 1, 2)
         os.write(1, b"before")
 
-    assert plan(set_up) == (False, [(1, 2)], ())
+    assert plan(set_up) == NOTHING_RELAYED
+    assert [file[0] for file in files(set_up)] == [1], "one open file is looked at once"
 
 
 def test_two_opens_of_one_file_are_not_joined(tmp_path: Path) -> None:
@@ -94,7 +103,8 @@ def test_two_opens_of_one_file_are_not_joined(tmp_path: Path) -> None:
         put(os.open(tmp_path / "log", os.O_WRONLY), 2)
         os.write(1, b"their offsets differ, so that a machine without kcmp(2) sees it too")
 
-    assert plan(set_up) == (False, [(1,), (2,)], ())
+    assert plan(set_up) == NOTHING_RELAYED
+    assert files(set_up) == [(1, 67, 67), (2, 0, 67)]
 
 
 @pytest.mark.skipif(libc.same_open_file(0, 0) is None, reason="no kcmp(2) here: offsets alone cannot tell these apart")
@@ -104,7 +114,7 @@ def test_two_opens_of_one_file_at_one_offset_are_not_joined(tmp_path: Path) -> N
         put(os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
         put(os.open(tmp_path / "log", os.O_WRONLY | os.O_APPEND), 2)
 
-    assert plan(set_up) == (False, [(1,), (2,)], ())
+    assert files(set_up) == [(1, 0, 0), (2, 0, 0)]
 
 
 def test_without_kcmp_the_offsets_of_a_file_decide_and_one_pipe_is_joined(
@@ -120,7 +130,7 @@ def test_without_kcmp_the_offsets_of_a_file_decide_and_one_pipe_is_joined(
     def one_pipe() -> None:
         put(a_pipe(), 1, 2)
 
-    assert plan(two_offsets) == (False, [(1,), (2,)], ())
+    assert [file[0] for file in files(two_offsets)] == [1, 2]
     assert plan(one_pipe) == (False, [(1, 2)], ())
 
 
@@ -168,7 +178,65 @@ def test_a_terminal_on_1_leaves_stdin_and_a_redirected_stderr_out_of_it(tmp_path
         put(a_terminal(), 1)
         put(os.open(tmp_path / "errors", os.O_WRONLY | os.O_CREAT), 2)
 
-    assert plan(set_up) == (True, [(2,)], (1,))
+    assert plan(set_up) == (True, [], (1,))
+    assert files(set_up) == [(2, 0, 0)]
+
+
+def a_device() -> int:
+    return os.open(os.devnull, os.O_WRONLY)
+
+
+def a_message_socket() -> int:
+    return socket.socketpair(type=socket.SOCK_SEQPACKET)[1].detach()
+
+
+@pytest.mark.parametrize("given", [a_device, a_message_socket])
+def test_a_device_or_a_socket_of_messages_is_the_commands_own(given: Callable[[], int]) -> None:
+    def set_up() -> None:
+        null_stdin()
+        put(given(), 1)
+        put(a_pipe(), 2)
+
+    assert plan(set_up) == (False, [(2,)], ())
+    assert files(set_up) == []
+
+
+def test_a_stream_socket_is_relayed_through_a_socket_and_a_pipe_through_a_pipe() -> None:
+    def set_up() -> None:
+        null_stdin()
+        put(socket.socketpair()[1].detach(), 1)
+        put(a_pipe(), 2)
+
+    def look() -> object:
+        _, descriptors, _ = connect(plan_streams(False), None, None)
+        return [stat.S_ISSOCK(os.fstat(descriptors[1]).st_mode), stat.S_ISFIFO(os.fstat(descriptors[2]).st_mode)]
+
+    assert in_child(set_up, look) == [True, True]
+
+
+@pytest.mark.skipif(libc.same_open_file(0, 0) is None, reason="no kcmp(2) here: nobody can tell")
+def test_a_further_descriptor_on_the_same_pipe_goes_the_same_way_if_it_is_inherited() -> None:
+    def set_up() -> None:
+        null_stdin()
+        put(a_pipe(), 1, 4, 5)
+        put(a_pipe(), 2)
+        os.set_inheritable(5, False)
+
+    assert plan(set_up) == (False, [(1, 4), (2,)], ())
+
+
+def test_a_stream_that_does_not_block_does_not_block_for_the_command_either() -> None:
+    def set_up() -> None:
+        null_stdin()
+        put(a_pipe(), 1)
+        put(a_pipe(), 2)
+        os.set_blocking(1, False)
+
+    def look() -> object:
+        _, descriptors, _ = connect(plan_streams(False), None, None)
+        return [os.get_blocking(descriptors[number]) for number in (1, 2)]
+
+    assert in_child(set_up, look) == [False, True]
 
 
 def test_a_terminal_on_1_with_2_closed() -> None:

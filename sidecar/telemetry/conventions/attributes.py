@@ -110,7 +110,7 @@ ATTRIBUTES: Final = {
         ),
         Attribute(ELAPSED_MS, "int", "ms", "40007", "Since the command's start, monotonic"),
         Attribute(SEQ, "int", "", "5", "Sequence number of the frame this was made from"),
-        Attribute(IO, "string", "", "pipe", "`pipe` or `pty`"),
+        Attribute(IO, "string", "", "pipe", "`pipe`, `pty`, or `direct` (the agent's own file or device)"),
         Attribute(TIMEOUT_MS, "int", "ms", "120000", "The effective timeout; absent without one"),
         Attribute(HEARTBEAT_INTERVAL_MS, "int", "ms", "10000", "Silence after which a heartbeat is due"),
         Attribute(EVENTS_DROPPED, "int", "", "2784", "Heartbeat events left out of the command's span"),

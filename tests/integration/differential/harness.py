@@ -52,7 +52,7 @@ class Scenario:
     lent       descriptors passed on purpose: number -> function that opens one
     right      the expectation, instead of a bare run
     racy       to be repeated
-    world      the command looks at its own world (`$WORLD` runs that), and that is compared
+    world      the command looks at its own world (`$PROBE` runs that), and that is compared
     act        what the agent does meanwhile: called with the started process and the scenario's folder
     """
 
@@ -292,7 +292,7 @@ def _observe(scenario: Scenario, environ: dict[str, str], folder: Path, mark: st
         **environ,
         _MARK: mark,
         "W": " ".join(wrapper),
-        "WORLD": f"{sys.executable} -IS {WORLD} {world}",
+        "PROBE": f"{sys.executable} -IS {WORLD} {world}",
         "F": str(folder),
     }
     words = [*(() if own else wrapper), "bash", "-c", scenario.script]
@@ -309,7 +309,7 @@ def _observe(scenario: Scenario, environ: dict[str, str], folder: Path, mark: st
 
     started_s = time.monotonic()
     child = subprocess.Popen(
-        [program, *words[1:]],
+        words, executable=program,
         env=variables, cwd=folder / "cwd", start_new_session=True, close_fds=False, preexec_fn=become,
     )  # fmt: skip
     try:
@@ -356,7 +356,7 @@ def _arrange(descriptors: dict[int, int], *, terminal: bool) -> None:
 
 def _left(mark: str) -> tuple[list[str], list[str]]:
     """(command lines of survivors, of processes of ours that live without any survivor)."""
-    survivors, ours = _sorted(mark)
+    survivors, ours = _settled(mark)
     if survivors:
         return survivors, []
     deadline_s = time.monotonic() + 5
@@ -364,6 +364,17 @@ def _left(mark: str) -> tuple[list[str], list[str]]:
         time.sleep(0.02)
         _, ours = _sorted(mark)
     return survivors, ours
+
+
+def _settled(mark: str) -> tuple[list[str], list[str]]:
+    """Once it has not changed for three looks: one that was just forked is about to become another program."""
+    same, before = 0, None
+    while same < 3:
+        now = _sorted(mark)
+        same = same + 1 if now == before else 0
+        before = now
+        time.sleep(0.02)
+    return now
 
 
 def _sorted(mark: str) -> tuple[list[str], list[str]]:
@@ -406,9 +417,14 @@ def _kill(pid: int) -> None:
 
 
 def _relative(world: dict[str, Any], started_pid: int, names: dict[str, str]) -> None:
-    """What is another number in each run, told by what it is."""
-    for key in ("group", "session", "foreground"):
-        world[key] = {started_pid: "the started process"}.get(world[key], world[key])
+    """What is another number in each run, told by what it is.
+
+    With a terminal the command leads a session of its own, as a command does that is started with a terminal.
+    """
+    own_pid = world.pop("pid")
+    for key in ("group", "session"):
+        leader = own_pid if world["foreground"] is True else started_pid
+        world[key] = {leader: "the leader's"}.get(world[key], world[key])
     for key in ("environ", "descriptors", "folder"):
         text = json.dumps(world[key])
         for old, new in names.items():

@@ -43,7 +43,7 @@ def _check(scenario: Scenario, sidecar: Installation, times: int) -> None:
         for _ in range(times):
             _as_it_should_be(observe(scenario, sidecar.environ, wrapped=True), scenario.right)
         return
-    # Both mostly wait: side by side they take half the time, on a machine that is as loaded for the one as for the other.
+    # Both mostly wait: side by side they take half the time, and the machine is as loaded for the one as for the other.
     with ThreadPoolExecutor(2) as pool:
         bare, wrapped = pool.map(
             lambda is_wrapped: observe(scenario, sidecar.environ, wrapped=is_wrapped), (False, True)

@@ -125,6 +125,7 @@ def look() -> dict[str, object]:
         "status": {name: value for name, value in status.items() if name in _STATUS},
         "group": os.getpgrp(),
         "session": os.getsid(0),
+        "pid": os.getpid(),
     }
 
 
