@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from sidecar.core.errors import SpoolUnavailable
 from sidecar.telemetry.spool_clock import now as system_now
-from sidecar.telemetry.spool_file import Request, SpoolFile, Total, is_damaged, move_aside
+from sidecar.telemetry.spool_file import Request, SpoolFile, Total, is_damaged, is_full, move_aside
 from sidecar.telemetry.spool_place import identity
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class Spool:
         self._dropped: dict[str, int] = {}
         self._file: SpoolFile | None = None
         self._said = ""
+        # A full disk can be read all the same.
+        self._full = False
         self._retry_at_s = 0.0
         self._expire_at_s = 0.0
         self._closed = False
@@ -94,7 +96,9 @@ class Spool:
         """The oldest requests, at least one if there is any, together no more than `max_bytes`."""
         with self._guard:
             found: list[Request] = []
-            self._try_disk(lambda file: found.extend(self._on_disk(file, signal, destination, max_requests)))
+            self._try_disk(
+                lambda file: found.extend(self._on_disk(file, signal, destination, max_requests)), reading=True
+            )
             if not found:
                 found = [request for s, d, request in self._memory if (s, d) == (signal, destination)]
         total = 0
@@ -113,11 +117,8 @@ class Spool:
             for entry in [entry for entry in self._memory if entry[2].id in ids]:
                 self._memory.remove(entry)
                 self._memory_bytes -= len(entry[2].body)
-            on_disk = {number for number in ids if number > 0} | self._gone
-            if on_disk:
-                self._gone = on_disk
-                if self._try_disk(lambda file: file.remove(on_disk)):
-                    self._gone = set()
+            self._gone |= {number for number in ids if number > 0}
+            self._forget()
 
     def reject(self, signal: str, requests: Iterable[Request]) -> None:
         """These will never be taken: removed, and counted as dropped."""
@@ -128,6 +129,7 @@ class Spool:
     def adopt(self, signal: str, destination: str, *, from_anywhere: bool = False) -> None:
         """Take over what processes that are gone have left; let go of what is too old, and of unused disk."""
         with self._guard:
+            self._forget()
             self._save_memory()
             self._try_disk(lambda file: self._tend(file, signal, destination, from_anywhere=from_anywhere))
 
@@ -142,7 +144,7 @@ class Spool:
             return []
         with self._guard:
             found: list[Total] = []
-            self._try_disk(lambda file: found.extend(file.totals()))
+            self._try_disk(lambda file: found.extend(file.totals()), reading=True)
             for signal, destination, request in self._memory:
                 found.append(Total(signal, destination, 1, request.records, len(request.body)))
             return found
@@ -168,6 +170,7 @@ class Spool:
             if self._closed:
                 return
             self._retry_at_s = 0.0
+            self._forget()
             self._save_memory()
             self._closed = True
             for signal, _, request in self._memory:
@@ -187,6 +190,11 @@ class Spool:
             self._count(file.expire(self._now(), self._limits.max_age_ns))
             file.shrink()
 
+    def _forget(self) -> None:
+        gone = tuple(self._gone)
+        if gone and self._try_disk(lambda file: file.remove(gone)):
+            self._gone.clear()
+
     def _save_memory(self) -> None:
         while self._memory:
             signal, destination, request = self._memory[0]
@@ -202,16 +210,21 @@ class Spool:
             self._memory.popleft()
             self._memory_bytes -= len(request.body)
 
-    def _try_disk(self, work: Callable[[SpoolFile], object]) -> bool:
+    def _try_disk(self, work: Callable[[SpoolFile], object], *, reading: bool = False) -> bool:
         """Whether `work` was done. What stands against it is told, and tried again after a while."""
         path = self._limits.path
-        if path is None or self._closed or self._monotonic_s() < self._retry_at_s:
+        if path is None or self._closed:
             return False
-        for _ in range(2):
+        if self._monotonic_s() < self._retry_at_s and not (reading and self._full):
+            return False
+        for attempt in range(2):
             try:
                 work(self._opened(path))
             except sqlite3.Error as error:
                 if is_damaged(error) and self._renew(path, error):
+                    continue
+                self._full = is_full(error)
+                if self._full and attempt == 0 and self._made_room():
                     continue
                 self._pause(_reason(path, error))
             except SpoolUnavailable as error:
@@ -219,10 +232,19 @@ class Spool:
             except OSError as error:
                 self._pause(f"the spool {path} is not used: {error.strerror}")
             else:
-                self._said = ""
+                if not reading:
+                    self._said, self._full = "", False
                 return True
             return False
         return False
+
+    def _made_room(self) -> bool:
+        try:
+            if self._file is not None:
+                self._file.checkpoint()
+        except sqlite3.Error:
+            return False
+        return True
 
     def _opened(self, path: str) -> SpoolFile:
         if self._file is not None and not self._file.is_current():

@@ -198,7 +198,11 @@ class SpoolFile:
         (pages,) = self._database.execute("PRAGMA freelist_count").fetchone()
         if pages > _WAL_PAGES:
             self._database.execute("PRAGMA incremental_vacuum").fetchall()
-            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Move what the log (-wal) has into the database, and let go of its disk: it may be several times as large."""
+        self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """What is not removed is adopted by whoever opens the file next."""
@@ -296,6 +300,11 @@ def is_damaged(error: sqlite3.Error) -> bool:
     if code is None:
         return False
     return code & 0xFF in _CORRUPT_CODES or code == sqlite3.SQLITE_IOERR_SHORT_READ
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Whether there was no room on the disk."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
 
 
 def move_aside(path: str, damaged: tuple[int, int] | None) -> str | None:

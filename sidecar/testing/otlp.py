@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import ssl
 import threading
 import time
 import zlib
@@ -93,9 +94,18 @@ class Inbox(Generic[T]):
 class OtlpReceiver:
     """Takes spans, metrics and log records in, over HTTP always and over gRPC with `grpc=True`.
 
-    Ports are ephemeral unless given (to come back on the same one after an outage). `http_status` may be set
-    at any time: another than 200 refuses what comes over HTTP with it, as a Collector in trouble does; gRPC
-    then answers UNAVAILABLE. A context manager; or `start()` and `stop()`.
+    Ports are ephemeral unless given (to come back on the same one after an outage); `tls` names the files of a
+    certificate and its key. A context manager; or `start()` and `stop()`.
+
+    A Collector in trouble, to be set at any time:
+
+    - `http_status`: another than 200 refuses what comes over HTTP with it; gRPC then answers with the status that
+      a gateway makes of it (400 INVALID_ARGUMENT, 401 UNAUTHENTICATED, 429 RESOURCE_EXHAUSTED, else UNAVAILABLE);
+    - `retry_after_s`: what such an answer asks for, in Retry-After or RetryInfo;
+    - `delay_s`: how long each answer takes;
+    - `refused_records`: how many spans, points or log records each success says it refused.
+
+    What is refused as a whole is in `requests`, and nowhere else.
     """
 
     def __init__(
@@ -104,17 +114,22 @@ class OtlpReceiver:
         grpc: bool = False,
         http_port: int = 0,
         grpc_port: int = 0,
+        tls: tuple[str, str] | None = None,
         on_span: Callable[[ReceivedSpan], None] | None = None,
         on_metric: Callable[[ReceivedMetric], None] | None = None,
         on_log: Callable[[ReceivedLog], None] | None = None,
     ) -> None:
         self.http_status = 200
+        self.retry_after_s: float | None = None
+        self.delay_s = 0.0
+        self.refused_records = 0
         self.requests: list[tuple[str, dict[str, str]]] = []
         """(path or RPC name, headers with lower-case names) of each request, refused ones included."""
         self._spans: Inbox[ReceivedSpan] = Inbox(on_span)
         self._metrics: Inbox[ReceivedMetric] = Inbox(on_metric)
         self._logs: Inbox[ReceivedLog] = Inbox(on_log)
         self._want_grpc = grpc
+        self._tls = tls
         self._http_port = http_port
         self._grpc_port = grpc_port
         self._http: _Server | None = None
@@ -124,12 +139,19 @@ class OtlpReceiver:
         handler = type("Handler", (_Handler,), {"receiver": self})
         self._http = _Server(("127.0.0.1", self._http_port), handler)
         self._http_port = self._http.server_address[1]
+        if self._tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*self._tls)
+            # The handshake belongs to the connection's own thread: one that hangs must not hold up the others.
+            self._http.socket = context.wrap_socket(
+                self._http.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self._http.serve_forever, args=(0.05,), name="otlp-receiver-http", daemon=True).start()
         if self._want_grpc:
             # Loaded here: gRPC costs a hundred milliseconds that most users of the receiver need not pay.
             from sidecar.testing.otlp_grpc import serve
 
-            self._grpc, self._grpc_port = serve(self, self._grpc_port)
+            self._grpc, self._grpc_port = serve(self, self._grpc_port, self._tls)
         return self
 
     def stop(self) -> None:
@@ -153,13 +175,17 @@ class OtlpReceiver:
     @property
     def http_endpoint(self) -> str:
         """The base, to which exporters add /v1/traces and the like."""
-        return f"http://127.0.0.1:{self._http_port}"
+        return f"{self._scheme}://127.0.0.1:{self._http_port}"
 
     @property
     def grpc_endpoint(self) -> str:
         if not self._want_grpc:
             raise RuntimeError("this receiver speaks no gRPC; make it with grpc=True")
-        return f"http://127.0.0.1:{self._grpc_port}"
+        return f"{self._scheme}://127.0.0.1:{self._grpc_port}"
+
+    @property
+    def _scheme(self) -> str:
+        return "http" if self._tls is None else "https"
 
     @property
     def spans(self) -> list[ReceivedSpan]:
@@ -191,15 +217,26 @@ class OtlpReceiver:
 
     def take_traces(self, request: ExportTraceServiceRequest) -> ExportTraceServiceResponse:
         self._spans.extend(spans_of(request, time.monotonic_ns()))
-        return ExportTraceServiceResponse()
+        response = ExportTraceServiceResponse()
+        self._say_what_is_refused(response, "rejected_spans")
+        return response
 
     def take_metrics(self, request: ExportMetricsServiceRequest) -> ExportMetricsServiceResponse:
         self._metrics.extend(metrics_of(request, time.monotonic_ns()))
-        return ExportMetricsServiceResponse()
+        response = ExportMetricsServiceResponse()
+        self._say_what_is_refused(response, "rejected_data_points")
+        return response
 
     def take_logs(self, request: ExportLogsServiceRequest) -> ExportLogsServiceResponse:
         self._logs.extend(logs_of(request, time.monotonic_ns()))
-        return ExportLogsServiceResponse()
+        response = ExportLogsServiceResponse()
+        self._say_what_is_refused(response, "rejected_log_records")
+        return response
+
+    def _say_what_is_refused(self, response: Any, field: str) -> None:
+        if self.refused_records:
+            setattr(response.partial_success, field, self.refused_records)
+            response.partial_success.error_message = "told to refuse"
 
 
 class _Server(ThreadingHTTPServer):
@@ -241,6 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self.rfile.read(length_bytes)
         self.receiver.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}))
+        time.sleep(self.receiver.delay_s)
         if self.receiver.http_status != 200:
             self._answer(self.receiver.http_status, b"")
             return
@@ -273,6 +311,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/x-protobuf")
         self.send_header("Content-Length", str(len(body)))
+        if self.receiver.retry_after_s is not None and status != 200:
+            self.send_header("Retry-After", f"{self.receiver.retry_after_s:g}")
         self.end_headers()
         self.wfile.write(body)
 

@@ -1,6 +1,7 @@
 """A test aid: an installation whose daemon really exports, with a socket, a state folder and a daemon of its own."""
 
 import contextlib
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -46,6 +47,13 @@ class Exporting:
             timeout=WAIT_S,
         )
 
+    def spool_status(self) -> dict[str, Any]:
+        """`sidecar spool status --json`."""
+        shown = self.cli("spool", "status", "--json")
+        assert shown.returncode == 0, shown.stderr
+        found: dict[str, Any] = json.loads(shown.stdout)
+        return found
+
     def start_daemon(self) -> int:
         """Its pid."""
         started = self.cli("daemon", "start")
@@ -58,9 +66,7 @@ class Exporting:
 
 
 @contextlib.contextmanager
-def exporting(
-    installation: Installation, folder: Path, endpoint: str, protocol: str = "http/protobuf"
-) -> Iterator[Exporting]:
+def exporting(installation: Installation, folder: Path, endpoint: str, protocol: str) -> Iterator[Exporting]:
     made = Exporting(installation, folder, endpoint, protocol)
     try:
         yield made

@@ -1,13 +1,11 @@
 """`sidecar spool`, with a daemon and without: what it shows, sends and throws away, and what it says of trouble."""
 
-import json
 import os
 import signal
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from exporting import Exporting, exporting
@@ -24,22 +22,15 @@ def port() -> int:
 
 @pytest.fixture
 def rig(sidecar: Installation, tmp_path: Path, port: int) -> Iterator[Exporting]:
-    with exporting(sidecar, tmp_path, f"http://127.0.0.1:{port}") as made:
+    with exporting(sidecar, tmp_path, f"http://127.0.0.1:{port}", "http/protobuf") as made:
         yield made
-
-
-def status(rig: Exporting) -> dict[str, Any]:
-    shown = rig.cli("spool", "status", "--json")
-    assert shown.returncode == 0, shown.stderr
-    found: dict[str, Any] = json.loads(shown.stdout)
-    return found
 
 
 def spooled(rig: Exporting, *, running: bool) -> None:
     """Two spans and two log records wait; a daemon runs, or it has gone."""
     rig.start_daemon()
     assert rig.run("true").status == 0
-    until(lambda: status(rig)["records"] == 4)
+    until(lambda: rig.spool_status()["records"] == 4)
     if not running:
         rig.stop_daemon()
 
@@ -50,13 +41,13 @@ def test_nothing_was_ever_spooled(rig: Exporting) -> None:
         assert (done.returncode, done.stderr) == (0, "")
         assert "nothing waits" in done.stdout
     assert not rig.state.exists()
-    assert status(rig)["records"] == 0
+    assert rig.spool_status()["records"] == 0
 
 
 @pytest.mark.parametrize("running", [True, False], ids=["daemon", "no daemon"])
 def test_what_waits_is_shown_then_sent_once(rig: Exporting, port: int, running: bool) -> None:
     spooled(rig, running=running)
-    found = status(rig)
+    found = rig.spool_status()
     assert (found["requests"], found["records"], found["daemon"] is not None) == (2, 4, running)
     assert {each["destination"] for each in found["waiting"]} <= set(found["destinations"])
     shown = rig.cli("spool", "status").stdout
@@ -74,7 +65,7 @@ def test_what_waits_is_shown_then_sent_once(rig: Exporting, port: int, running: 
         assert sent.stdout.startswith("sent: 2 spans and 2 log records")
         assert len(receiver.spans) == len(receiver.logs) == 2
         assert "nothing waits" in rig.cli("spool", "flush").stdout
-        assert status(rig)["records"] == 0
+        assert rig.spool_status()["records"] == 0
 
 
 @pytest.mark.parametrize("running", [True, False], ids=["daemon", "no daemon"])
@@ -82,7 +73,7 @@ def test_what_waits_is_thrown_away(rig: Exporting, port: int, running: bool) -> 
     spooled(rig, running=running)
     cleared = rig.cli("spool", "clear")
     assert cleared.stdout.startswith("thrown away: 2 spans and 2 log records")
-    assert status(rig)["records"] == 0
+    assert rig.spool_status()["records"] == 0
     with OtlpReceiver(http_port=port) as receiver:
         assert rig.cli("spool", "flush").returncode == 0
         assert receiver.spans == []
@@ -108,7 +99,7 @@ def test_a_collector_that_refuses_for_good_is_no_success(rig: Exporting, port: i
         assert done.returncode == 1
         assert "HTTP status 400" in done.stderr
         assert done.stderr.count("\n") == 1
-    assert status(rig)["records"] == 0
+    assert rig.spool_status()["records"] == 0
 
 
 def test_trouble_is_one_line(rig: Exporting) -> None:
@@ -135,7 +126,7 @@ def test_killed_it_leaves_what_it_had_to_the_next_daemon(rig: Exporting, port: i
     with OtlpReceiver(http_port=port) as receiver:
         assert rig.start_daemon() != pid
         until(lambda: len(receiver.spans) == 2)
-        until(lambda: status(rig)["records"] == 0)
+        until(lambda: rig.spool_status()["records"] == 0)
         assert len(receiver.logs) == 2
 
 
@@ -143,7 +134,7 @@ def test_sigterm_ends_the_daemon_in_two_seconds_with_its_queue_on_disk(sidecar: 
     # Takes connections and never says a word: what is on its way will never be answered.
     with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with exporting(sidecar, tmp_path, endpoint) as rig:
+        with exporting(sidecar, tmp_path, endpoint, "http/protobuf") as rig:
             pid = rig.start_daemon()
             for _ in range(20):
                 assert rig.run("true").status == 0
@@ -151,6 +142,6 @@ def test_sigterm_ends_the_daemon_in_two_seconds_with_its_queue_on_disk(sidecar: 
             os.kill(pid, signal.SIGTERM)
             until(lambda: not alive(pid))
             assert time.monotonic() - before_s < 2.0
-            found = status(rig)
+            found = rig.spool_status()
             assert found["daemon"] is None
             assert found["records"] == 80

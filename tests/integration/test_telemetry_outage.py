@@ -121,9 +121,9 @@ def test_the_spool_is_seen_in_the_metrics(tmp_path: Path) -> None:
 
         def waiting(name: str, signal_name: str, least: float) -> None:
             receiver.wait_for_metric(
-                lambda metric: metric.name == name
-                and metric.attributes == {"signal": signal_name}
-                and metric.value >= least,
+                lambda metric: (
+                    metric.name == name and metric.attributes == {"signal": signal_name} and metric.value >= least
+                ),
                 WAIT_S,
             )
 
