@@ -42,6 +42,11 @@ class HeartbeatClock:
         """There was output: the interval starts anew."""
         self._silent_since_ns = now_ns
 
+    def shift(self, by_ns: int) -> None:
+        """The whole job was suspended for so long: that time was no silence."""
+        self._silent_since_ns += by_ns
+        self._deadline_ns += by_ns
+
     def stop(self) -> None:
         """No beat from here on: the command is being stopped, or has ended."""
         self._stopped = True

@@ -5,6 +5,9 @@ and nothing to do. What was sent to the group stays pending in it, for us to rea
 the members that joined last first, so the canary has the signal when we get ours.
 
 It holds no descriptor, dies with us (parent-death signal), and is replaced once something is pending in it.
+
+There is no way back: what was sent before the canary was made cannot be told apart any more, since nothing in the
+command's own state says what it has handled already.
 """
 
 import _signal
@@ -20,14 +23,23 @@ class Canary:
 
     def __init__(self) -> None:
         self.pid = _hatch()
+        self._seen = 0  # as a mask: what came to the group, and was not asked for yet
 
     def saw(self, number: int) -> bool:
-        """Whether signal `number` was sent to the group since the last call."""
-        pending = _pending(self.pid) if self.pid else 0
-        if pending:
+        """Whether signal `number` was sent to the group, not counting what was said before.
+
+        A canary that has seen something is replaced. Its successor is there before it is read for the last time, so
+        that what comes meanwhile is seen by one of the two.
+        """
+        if self.pid and _pending(self.pid):
+            successor = _hatch()
+            self._seen |= _pending(self.pid)
             self.end()
-            self.pid = _hatch()
-        return bool(pending & 1 << (number - 1))
+            self.pid = successor
+        bit = 1 << (number - 1)
+        seen = bool(self._seen & bit)
+        self._seen &= ~bit
+        return seen
 
     def end(self) -> None:
         if not self.pid:

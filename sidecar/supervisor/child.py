@@ -18,8 +18,8 @@ _USAGE_FROM_NS = 50_000_000
 class Child:
     """The command's direct child. `status` is its wait status once it was reaped (waitpid(2)), else None.
 
-    `has_more` is False once the kernel says that we have no child at all, so no descendant either. `canary` is a
-    process of ours that is none of the tree.
+    `has_more` is False once the kernel says that we have no child at all, so no descendant either. `canary` and
+    `companions` (pids) are processes of ours that are none of the tree.
     """
 
     def __init__(self, pid: int, proc: str = "/proc") -> None:
@@ -28,6 +28,8 @@ class Child:
         self.stopped_by: int | None = None
         self.has_more = True
         self.canary: Canary | None = None
+        self.companions: tuple[int, ...] = ()
+        self.continued = False
         self._usage: object = None
         self._started_ns = time.monotonic_ns()
         self._proc = proc
@@ -49,6 +51,7 @@ class Child:
                 self.stopped_by = posix.WSTOPSIG(status)
             elif posix.WIFCONTINUED(status):
                 self.stopped_by = None
+                self.continued = True
             else:
                 self.status, self._usage = status, usage
         return before is None and self.status is not None
@@ -67,11 +70,19 @@ class Child:
             except OSError:
                 return
 
+    def send_to_group(self, group: int, number: int) -> None:
+        """A signal to a process group of the command's session, while the command is there."""
+        if self.status is None:
+            try:
+                posix.killpg(group, number)
+            except OSError:
+                return
+
     def others(self) -> list[int]:
         """Living members of the tree without the direct child."""
         from sidecar.supervisor import tree
 
-        not_these = {self.pid, 0 if self.canary is None else self.canary.pid}
+        not_these = {self.pid, 0 if self.canary is None else self.canary.pid, *self.companions}
         return [pid for pid in tree.descendants(posix.getpid(), self._proc) if pid not in not_these]
 
     def terminate(self, *, but_group: bool) -> int:

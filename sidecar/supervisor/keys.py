@@ -16,7 +16,7 @@ class Keys:
     def __init__(self, terminal: "Terminal") -> None:
         self._terminal = terminal
         self._master = terminal.master
-        self._pending = terminal.typed_ahead
+        self._pending = b""
         self._open = True
 
     def interest(self, wanted: dict[int, int]) -> dict[int, int]:

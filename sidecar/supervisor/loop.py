@@ -34,8 +34,9 @@ _MAX_POLL_MS = 1 << 30
 """poll(2) takes an int: a timeout of a month would overflow it. To wake in vain every twelve days costs nothing."""
 _UNTAKEN_NS = 500_000_000
 """A stop waits no longer for a reader than this since it last took something: without us it would not wait at all."""
-_CANARY_AFTER_NS = 1_000_000_000
-"""A command of less is not worth a process that listens to its group."""
+_PRELOAD_AFTER_NS = 1_000_000_000
+"""What a beat or a stop may need in some hours is loaded then, when an upgrade may have removed it."""
+_LAST_CHUNKS = 64
 _ENDED = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
@@ -65,8 +66,9 @@ class Loop:
         self._delivery = delivery
         self._terminal = terminal
         self._keys = keys
-        self._clock_ns = clock_ns
+        self.clock_ns = clock_ns
         self._files = files
+        self._turn_began_ns = stats.started_ns
         self.lifecycle = Lifecycle()
         self.lifecycle.spawned()
         self.heartbeat = HeartbeatClock(options.heartbeat_interval_ns, stats.started_ns)
@@ -74,14 +76,13 @@ class Loop:
         self._silence_timeout_ns = options.silence_timeout_ns
         self.stopped: Stop | None = None
         """The stop that was decided, if one was."""
-        self.reactions = Reactions(self, child, terminal, ignores_term=signals.ignored_sigterm)
+        self.reactions = Reactions(self, child, terminal, signals, stats.started_ns)
         self._drain_until_ns: int | None = None
         self._drained = False
         self._hurried = False
         self._leave_at_ns: int | None = None
         self._taken_bytes = -1
-        # With a terminal the command has a session, and so a group, of its own.
-        self._canary_at_ns = stats.started_ns + _CANARY_AFTER_NS if terminal is None and signals.tells_sender else None
+        self._preload_at_ns: int | None = stats.started_ns + _PRELOAD_AFTER_NS
         self._poll = select.poll()
         self._polled: dict[int, int] = {}
 
@@ -89,18 +90,18 @@ class Loop:
         while True:
             ready = self._wait()
             if ready.get(self._signals.descriptor):
-                for received in self._signals.read():
-                    self.reactions.signal(received)
-            now_ns = self._clock_ns()
+                self.reactions.signals(self._signals.read())
+            now_ns = self.clock_ns()
             self._move_bytes(ready, now_ns)
             self._serve_link(ready, now_ns)
-            self._clocks(self._clock_ns())
-            if self._done(self._clock_ns()):
-                return self._clock_ns()
+            self._clocks(self.clock_ns())
+            if self._done(self.clock_ns()):
+                return self.clock_ns()
 
     # Waiting
 
     def _wait(self) -> dict[int, int]:
+        self._turn_began_ns = self.clock_ns()
         self._register()
         link = self._delivery.link
         deadlines = [
@@ -112,7 +113,8 @@ class Loop:
                 None if self.stopped is None else self.stopped.deadline_ns,
                 None if self._drained else self._drain_until_ns,
                 self._leave_at_ns,
-                self._canary_at_ns,
+                self._preload_at_ns,
+                self.reactions.deadline_ns,
                 None if self._files is None else self._files.deadline_ns,
                 None if link is None else link.retry_ns,
             )
@@ -122,7 +124,7 @@ class Loop:
         if any(channel.blocked and not channel.sink.pollable for channel in self._channels):
             timeout_ms = 0  # a short write to a file: it has room or fails, and nobody would wake us for the rest
         elif deadlines:
-            timeout_ms = min(max(0, -((self._clock_ns() - min(deadlines)) // _NS_PER_MS)), _MAX_POLL_MS)
+            timeout_ms = min(max(0, -((self.clock_ns() - min(deadlines)) // _NS_PER_MS)), _MAX_POLL_MS)
         return dict(self._poll.poll(timeout_ms))
 
     @property
@@ -164,7 +166,7 @@ class Loop:
             return False
         self.heartbeat.stop()
         self._silence_timeout_ns = None
-        self._drain_until_ns = self._clock_ns() + self._options.drain_grace_ns
+        self._drain_until_ns = self.clock_ns() + self._options.drain_grace_ns
         if self._terminal is not None:
             self._terminal.command_exited()
         for channel in self._channels:
@@ -193,13 +195,30 @@ class Loop:
         self.hurry()
         return True
 
+    def was_continued(self) -> None:
+        """SIGCONT came. If the command was stopped with us, then since the last turn at most: that does not count.
+
+        Of us alone it counts: the command went on running all the while.
+        """
+        self._child.continued = False
+        self.reap()
+        if self._child.continued:
+            self.was_suspended(self.clock_ns() - self._turn_began_ns)
+
+    def was_suspended(self, for_ns: int) -> None:
+        """Command and supervisor were stopped together for so long: the clocks stood still."""
+        self.heartbeat.shift(for_ns)
+        if self._timeout_at_ns is not None:
+            self._timeout_at_ns += for_ns
+        self._turn_began_ns += for_ns
+
     def stop(self, reason: str, asked_by: str, evidence: str | None = None, *, but_group: bool = False) -> bool:
         """TERM to the whole tree now, KILL to what is left after the grace; asked for again, KILL now.
 
         `reason` is one of lifecycle.STOP_REASONS, `asked_by` one of lifecycle.ASKERS, `evidence` in words why. With
         `but_group` our own group has had its TERM. False: it was stopping, and this changed nothing.
         """
-        now_ns = self._clock_ns()
+        now_ns = self.clock_ns()
         if self.stopped is not None:
             return self.stopped.again(now_ns)
         if self.lifecycle.state != RUNNING:
@@ -237,6 +256,15 @@ class Loop:
         if written_ns is not None:
             self.heartbeat.output(max(written_ns, self.heartbeat.silent_since_ns))
 
+    def relay_what_is_there(self) -> None:
+        """Before we stop: what the command has written belongs before the shell's next prompt."""
+        for channel in self._channels:
+            poll = select.poll()
+            poll.register(channel.source if channel.open else -1, select.POLLIN)
+            for _ in range(_LAST_CHUNKS):
+                if not channel.wants_read or not poll.poll(0) or not channel.pump(self.clock_ns()):
+                    break
+
     def _serve_link(self, ready: dict[int, int], now_ns: int) -> None:
         link = self._delivery.link
         if link is None:
@@ -263,6 +291,7 @@ class Loop:
             self._silence_timeout_ns = None
             if not self.ended_by_itself():
                 self.stop("silence_timeout", SILENCE)
+        self.reactions.tick(now_ns)
         due = self.heartbeat.tick(now_ns)
         if due == BEAT:
             self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns))
@@ -270,17 +299,13 @@ class Loop:
             self._delivery.send(self._reports.activity(self._stats, now_ns))
         if self.stopped is not None:
             self.stopped.tick(now_ns)
-        if self._canary_at_ns is not None and now_ns >= self._canary_at_ns:
-            self._canary_at_ns = None
-            if self._child.status is None:
-                try:
-                    # With it, what a beat or a stop may need in some hours, when an upgrade may have removed it.
-                    from sidecar.core import curation  # noqa: F401
-                    from sidecar.supervisor import requests, stopping, tree  # noqa: F401
-                    from sidecar.supervisor.canary import Canary
-                except ImportError:
-                    return  # an upgrade removed us while the command runs: it goes on without
-                self.reactions.canary = self._child.canary = Canary()
+        if self._preload_at_ns is not None and now_ns >= self._preload_at_ns:
+            self._preload_at_ns = None
+            try:
+                from sidecar.core import curation  # noqa: F401
+                from sidecar.supervisor import jobs, requests, stopping, tree  # noqa: F401
+            except ImportError:
+                return  # an upgrade removed us while the command runs: it goes on without
 
     def _done(self, now_ns: int) -> bool:
         """Nothing is owed any more: the child was reaped, its output is through, a stop has run its course."""

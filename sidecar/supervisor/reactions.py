@@ -4,8 +4,6 @@ A signal to our pid goes on to the command; one that came to our whole group the
 request to stop the tree. What comes once the command has ended by itself changes nothing but our patience.
 """
 
-import posix
-
 from sidecar.core.lifecycle import CANCEL, SIGNAL
 from sidecar.supervisor.signals import (
     SI_KERNEL,
@@ -14,63 +12,119 @@ from sidecar.supervisor.signals import (
     SIGHUP,
     SIGINT,
     SIGQUIT,
-    SIGSTOP,
     SIGTERM,
     SIGTSTP,
     SIGTTIN,
     SIGTTOU,
     SIGWINCH,
     Received,
+    SignalSource,
 )
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from sidecar.supervisor.canary import Canary
     from sidecar.supervisor.child import Child
+    from sidecar.supervisor.jobs import Jobs
     from sidecar.supervisor.loop import Loop
     from sidecar.supervisor.requests import Requests
     from sidecar.supervisor.terminal import Terminal
 
 _JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
+_CANARY_AFTER_NS = 20_000_000
+"""A command of less has hardly a handler yet, and is not worth a process that listens to its group."""
 _USUAL_ENDS = (SIGHUP, SIGINT, SIGQUIT)
 
 
 class Reactions:
-    """`canary` is set once there is one. With `ignores_term` SIGTERM is no request to stop."""
+    """`deadline_ns` (monotonic) is when `tick` wants to be called next, None = never."""
 
-    def __init__(self, loop: "Loop", child: "Child", terminal: "Terminal | None", *, ignores_term: bool) -> None:
+    def __init__(
+        self, loop: "Loop", child: "Child", terminal: "Terminal | None", signals: "SignalSource", started_ns: int
+    ) -> None:
         self._loop = loop
         self._child = child
         self._terminal = terminal
-        self._ignores_term = ignores_term
-        self.canary: Canary | None = None
-        self._job_stop_seen = False
+        self._ignores_term = signals.ignored_sigterm
+        self._canary: Canary | None = None
+        self._canary_at_ns = started_ns + _CANARY_AFTER_NS if signals.tells_sender else None
         self._requests: Requests | None = None
+        self._jobs: Jobs | None = None
+        if terminal is not None:
+            self.jobs()
+
+    def jobs(self) -> "Jobs":
+        """Job control: made when it is needed first, which in pipe mode is seldom."""
+        if self._jobs is None:
+            from sidecar.supervisor.jobs import Jobs
+
+            self._jobs = Jobs(self._loop, self._child, self._terminal)
+        return self._jobs
+
+    @property
+    def deadline_ns(self) -> int | None:
+        if self._canary_at_ns is not None:
+            return self._canary_at_ns
+        return None if self._jobs is None else self._jobs.deadline_ns
+
+    def tick(self, now_ns: int) -> None:
+        if self._canary_at_ns is not None and now_ns >= self._canary_at_ns:
+            self._canary_at_ns = None
+            if self._child.status is None:
+                self._make_canary()
+        if self._jobs is not None and self._jobs.deadline_ns is not None and now_ns >= self._jobs.deadline_ns:
+            self._jobs.look(now_ns)
+
+    def signals(self, batch: list[Received]) -> None:
+        """What came at once. A stop that we made and are back from voids those read before it, as in the kernel."""
+        before = self._times_stopped
+        for received in batch:
+            if received.number not in _JOB_STOPS or self._times_stopped == before:
+                self.signal(received)
+
+    @property
+    def _times_stopped(self) -> int:
+        return 0 if self._jobs is None else self._jobs.times_stopped
 
     def signal(self, received: Received) -> None:
         number = received.number
         if number == SIGCHLD:
-            if not self._loop.reap():
-                self._follow_job_stop()
+            if not self._loop.reap() and self._child.stopped_by is not None:
+                self.jobs().child_changed()
             return
-        for_group = self._terminal is None and self._came_to_the_group(received)
-        if number == SIGWINCH and self._terminal is not None:
-            self._terminal.copy_size()
-        elif number == SIGTERM and not self._ignores_term:
+        for_group = self._came_to_the_group(received)
+        if number == SIGTERM and not self._ignores_term:
             self._terminate(received, for_group=for_group)
-        elif number in _JOB_STOPS and self._terminal is None:
-            # The command has it already if it came from the terminal; when it stops, we follow.
-            self._job_stop_seen = True
-            if not for_group:
-                self._child.send(number)
-            self._follow_job_stop()
-        elif self._child.status is not None and number in _USUAL_ENDS:
-            self._loop.hurry()  # it would have ended the command, which is over: only its bytes are waited for
-        elif not for_group:
+            return
+        if self._child.status is not None:
+            if number in _USUAL_ENDS:
+                self._loop.hurry()  # it would have ended the command, which is over: only its bytes are waited for
+            return
+        if number == SIGWINCH and self._terminal is not None and self._terminal.copy_size():
+            return  # the kernel tells the command
+        if number == SIGCONT:
+            self._loop.was_continued()
+            if self._terminal is not None:
+                self.jobs().continued()  # it continues the command when its terminal is ready for it
+                return
+        self._pass_on(number, for_group=for_group)
+        if number in _JOB_STOPS:
+            self.jobs().told_to_stop()
+
+    def _make_canary(self) -> None:
+        try:
+            from sidecar.supervisor.canary import Canary
+        except ImportError:
+            return  # an upgrade has removed us: signals to the group are then passed on once too often
+        self._canary = self._child.canary = Canary()
+
+    def _pass_on(self, number: int, *, for_group: bool) -> None:
+        if not for_group:
             self._child.send(number)
-        if number == SIGCONT and self._terminal is not None:
-            self._terminal.take_keys()
-            self._terminal.copy_size()
+        elif self._terminal is not None:
+            # The agent's group is not the command's: what would have reached all of it bare shall do so here.
+            for group in self._terminal.groups(self._child.pid):
+                self._child.send_to_group(group, number)
 
     def requests(self, data: bytes, command_id: str) -> None:
         """The daemon said something: somebody asks for a stop (`sidecar cancel`)."""
@@ -83,8 +137,8 @@ class Reactions:
                 self._loop.stop("cancelled", text_of(request, "askedBy") or CANCEL, text_of(request, "evidence"))
 
     def _came_to_the_group(self, received: Received) -> bool:
-        """The command, which is of our group, got it too."""
-        seen = self.canary is not None and self.canary.saw(received.number)
+        """Whether it was sent to our whole process group, which in pipe mode is the command's too."""
+        seen = self._canary is not None and self._canary.saw(received.number)
         return seen or received.code == SI_KERNEL
 
     def _terminate(self, received: Received, *, for_group: bool) -> None:
@@ -94,14 +148,6 @@ class Reactions:
         from sidecar.supervisor.stopping import sender_words
 
         evidence = sender_words("SIGTERM", received.sender_pid)
+        for_group = for_group and self._terminal is None
         if not self._loop.stop("cancelled", SIGNAL, evidence, but_group=for_group) and not for_group:
             self._child.send(SIGTERM)
-
-    def _follow_job_stop(self) -> None:
-        """Where a job-control stop came to us and stopped the command, the agent's shell must see us stopped."""
-        stopped_by = self._child.stopped_by
-        if stopped_by is None or not self._job_stop_seen or stopped_by not in _JOB_STOPS:
-            return
-        self._child.stopped_by = None
-        self._job_stop_seen = False
-        posix.kill(posix.getpid(), SIGSTOP)

@@ -60,9 +60,11 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
             _command_environment(environ, context),
             descriptors,
             signals,
-            ends[1],
+            terminal,
         )
         spawning.confirm()
+        if terminal is not None:
+            terminal.command_runs()
         for descriptor in ours:
             posix.close(descriptor)
         # The command runs: load what we need beside it.
@@ -111,6 +113,8 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         terminal.take_keys()
         keys = Keys(terminal)
     child = Child(spawning.pid)
+    if terminal is not None and terminal.companions is not None:
+        child.companions = terminal.companions.pids
     loop = Loop(options, child, channels, signals, stats, reports, delivery, terminal, keys, files=files)
     # It was off so far. What is loaded is no garbage, and to go through it once would take 0.2 ms.
     gc.freeze()
@@ -118,7 +122,8 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     ended_ns = loop.run()
     if terminal is not None:
         terminal.give_back()
-
+        if terminal.companions is not None:
+            terminal.companions.end()
     if child.canary is not None:
         child.canary.end()
         child.canary = None

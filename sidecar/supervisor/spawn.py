@@ -18,6 +18,8 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typ
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sidecar.supervisor.terminal import Terminal
+
 _ENOENT, _EACCES, _ENOTDIR, _ENOEXEC, _EINVAL = 2, 13, 20, 8, 22
 _SHELLS = ("bash", "dash", "sh", "ksh", "mksh", "zsh", "busybox")
 _STAT_SIGIGNORE = 30
@@ -69,15 +71,17 @@ def spawn(
     environ: dict[str, str],
     descriptors: dict[int, int],
     signals: SignalSource,
-    terminal: int | None,
+    terminal: "Terminal | None",
 ) -> Spawning:
     """Start `argv`: fork, and let the child go on to exec. Raises NoChild where that cannot be.
 
-    `descriptors` maps a number in the command (0, 1, 2) to a descriptor of ours; `terminal` is the slave side
-    that shall be its controlling terminal, with a session of its own.
+    `descriptors` maps a number in the command (0, 1, 2) to a descriptor of ours; `terminal` shall be its
+    controlling terminal, with a session of its own.
     """
     paths = _candidates(argv[0], environ)
     ignored = ignored_by_the_shell()
+    if terminal is not None and paths:
+        terminal.take_typed_ahead()
     parent_pid = posix.getpid()
     try:
         report, reporter = posix.pipe()
@@ -108,7 +112,7 @@ def _become(
     environ: dict[str, str],
     descriptors: dict[int, int],
     signals: SignalSource,
-    terminal: int | None,
+    terminal: "Terminal | None",
     parent_pid: int,
     ignored: "Iterable[int]",
 ) -> None:
@@ -116,8 +120,7 @@ def _become(
     if posix.getppid() != parent_pid:
         posix._exit(128 + SIGKILL)
     if terminal is not None:
-        posix.setsid()
-        _take_terminal(terminal)
+        terminal.enter()
     for number, descriptor in descriptors.items():
         if number == descriptor:
             posix.set_inheritable(descriptor, True)
@@ -168,13 +171,6 @@ def ignored_by_the_shell() -> list[int]:
     except (OSError, ValueError, IndexError):
         pass
     return []
-
-
-def _take_terminal(terminal: int) -> None:
-    import fcntl
-    import termios
-
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 
 def _candidates(program: str, environ: dict[str, str]) -> list[str]:

@@ -7,7 +7,12 @@ put back as it was, so that ^C, ^Z and echo are the business of the command's te
 
 import os
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
+if TYPE_CHECKING:
+    from sidecar.supervisor.companions import Companions
+
 _TYPED_AHEAD_BYTES = 4096
+_WORKED_OFF_MS = 20
 _DEFAULT_SIZE = (24 << 0 | 80 << 16).to_bytes(8, "little")
 
 
@@ -18,7 +23,8 @@ class Terminal:
     and open /dev/tty later; and one that closed it is still alive, when an end of file on the master side would
     have us close that, and the hang-up would kill it.
 
-    `agent` is the agent's terminal that we read keys from and copy settings of: fd 0 or 1, or None.
+    `agent` is the agent's terminal that we read keys from and copy settings of: fd 0 or 1, or None. `companions` are
+    there once the command runs, where it is our controlling terminal, so that there may be job control.
     Raises OSError where no PTY can be had.
     """
 
@@ -26,10 +32,65 @@ class Terminal:
         self.agent = next((fd for fd in (0, 1) if os.isatty(fd)), None)
         self.reads_keys = os.isatty(0)
         self.master, self.slave = os.openpty()
-        self.typed_ahead = b""
+        self.companions: Companions | None = None
+        self._report = self._reporter = -1
+        self._supervisor_pid = os.getpid()
         self._saved: list[object] | None = None
+        self._agent_shows = os.isatty(1)
+        self._uncooked = False
         self._copy_settings()
+        if not (self.reads_keys and self.in_foreground()):
+            self._cook(False)
         self.copy_size()
+        # A session's leader is nobody's job; its group is an orphan, which no terminal can stop.
+        if self._is_controlling() and os.getsid(0) != self._supervisor_pid:
+            self._report, self._reporter = os.pipe()
+
+    def enter(self) -> None:
+        """In the child: a session of its own with this terminal, in front of it if we are in front of the agent's."""
+        import fcntl
+        import termios
+
+        is_behind = not self.in_foreground()
+        os.setsid()
+        fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
+        if self._report >= 0:
+            from sidecar.supervisor.companions import make
+
+            holder = make(self._reporter, self._supervisor_pid)
+            if holder and is_behind:
+                os.tcsetpgrp(self.slave, holder)
+
+    def command_runs(self) -> None:
+        """The exec has succeeded."""
+        if self._report >= 0:
+            from sidecar.supervisor.companions import Companions
+
+            os.close(self._reporter)
+            self.companions = Companions(self._report)
+
+    def in_foreground(self) -> bool:
+        """Whether we are the foreground of the agent's terminal; also where that is none of our session's."""
+        if self.agent is None:
+            return True
+        try:
+            return os.tcgetpgrp(self.agent) == os.getpgrp()
+        except OSError:
+            return True
+
+    def follow_foreground(self, command_pid: int) -> None:
+        """Put the command in front of its terminal, or behind it, as we are with the agent's."""
+        if self.companions is not None:
+            self.companions.set_foreground(self.master, command_pid, command=self.in_foreground())
+
+    def groups(self, command_pid: int) -> set[int]:
+        """The process groups that a signal to the agent's terminal or our group is meant for."""
+        groups = {command_pid}
+        try:
+            groups.add(os.tcgetpgrp(self.master))
+        except OSError:
+            pass
+        return groups - {0, *(() if self.companions is None else self.companions.pids)}
 
     def command_exited(self) -> None:
         """From here on the master side gives its end of file when nobody else holds the slave side."""
@@ -40,8 +101,11 @@ class Terminal:
         """The agent's terminal is in raw mode, its keys ours to relay."""
         return self._saved is not None
 
-    def copy_size(self) -> None:
-        """Give the command's terminal the agent's size (TIOCGWINSZ, ioctl_tty(2)); the kernel tells the command."""
+    def copy_size(self) -> bool:
+        """Give the command's terminal the agent's size (TIOCGWINSZ, ioctl_tty(2)).
+
+        True = it is another one than before, and the kernel tells the command.
+        """
         import fcntl
         import termios
 
@@ -50,24 +114,24 @@ class Terminal:
             try:
                 size = fcntl.ioctl(self.agent, termios.TIOCGWINSZ, bytes(8))
             except OSError:
-                return
+                return False
         try:
+            if fcntl.ioctl(self.master, termios.TIOCGWINSZ, bytes(8)) == size:
+                return False
             fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
         except OSError:
-            return
+            return False
+        return True
 
     def take_keys(self) -> None:
         """Raw mode on the agent's terminal, if we are its foreground group: then its keys are ours to relay."""
         import termios
 
-        if not self.reads_keys or self._saved is not None:
+        if not self.reads_keys or self._saved is not None or not self.in_foreground():
             return
         try:
-            if os.tcgetpgrp(0) != os.getpgrp():
-                return
             settings = termios.tcgetattr(0)
-            if settings[3] & termios.ICANON:
-                self.typed_ahead += _lines_typed(settings[6][termios.VEOF])
+            self.take_typed_ahead()
             raw = [*settings[:6], list(settings[6])]
             raw[0] &= ~(
                 termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON
@@ -80,6 +144,40 @@ class Terminal:
         except (OSError, termios.error):
             return
         self._saved = settings
+        self._cook(True)
+
+    def take_typed_ahead(self) -> None:
+        """Give the command what was typed before our time, in whole lines.
+
+        It was echoed when it was typed, by the agent's terminal; so the command's is made not to echo until it has
+        worked that off, which the kernel does in a thread of its own, within some ms. Best before the command runs,
+        which then finds all as it should be.
+        """
+        import fcntl
+        import termios
+        import time
+
+        if not self.reads_keys or not self.in_foreground():
+            return
+        try:
+            agent = termios.tcgetattr(0)
+            typed = _lines_typed(agent[6][termios.VEOF]) if agent[3] & termios.ICANON else b""
+            if not typed:
+                return
+            settings = termios.tcgetattr(self.slave)
+            silent = [*settings]
+            silent[3] &= ~termios.ECHO
+            termios.tcsetattr(self.slave, termios.TCSANOW, silent)
+            os.write(self.master, typed)
+            for _ in range(_WORKED_OFF_MS):
+                waiting = int.from_bytes(fcntl.ioctl(self.slave, termios.FIONREAD, bytes(4)), "little")
+                if waiting >= typed.rfind(b"\n") + 1 and _is_readable(self.slave):
+                    break
+                time.sleep(0.001)
+            if termios.tcgetattr(self.slave)[3] == silent[3]:  # else the command has its own mind by now
+                termios.tcsetattr(self.slave, termios.TCSANOW, settings)
+        except (OSError, termios.error):
+            return
 
     def give_back(self) -> None:
         """The agent's terminal as it was."""
@@ -92,6 +190,36 @@ class Terminal:
         except (OSError, termios.error):
             pass
         self._saved = None
+        self._cook(False)
+
+    def _cook(self, cooked: bool) -> None:
+        """Output is processed once (a newline becomes CR NL, say): by the command's terminal while the agent's is raw,
+        else by the agent's alone. A command that has switched it off itself is let alone."""
+        import termios
+
+        if not self._agent_shows:
+            return
+        try:
+            settings = termios.tcgetattr(self.slave)
+            if cooked and self._uncooked:
+                settings[1] |= termios.OPOST
+            elif not cooked and settings[1] & termios.OPOST:
+                settings[1] &= ~termios.OPOST
+            else:
+                return
+            termios.tcsetattr(self.slave, termios.TCSANOW, settings)
+        except (OSError, termios.error):
+            return
+        self._uncooked = not cooked
+
+    def _is_controlling(self) -> bool:
+        """Whether the agent's terminal is that of our session."""
+        if self.agent is None:
+            return False
+        try:
+            return os.tcgetpgrp(self.agent) > 0
+        except OSError:
+            return False
 
     def _copy_settings(self) -> None:
         import termios
@@ -107,14 +235,18 @@ class Terminal:
 def _lines_typed(end_of_file: bytes) -> bytes:
     """What was typed before our time, as keys. Read while the terminal still gives whole lines: in raw mode a
     waiting end of file would come out as a NUL."""
-    import select
-
-    poll = select.poll()
-    poll.register(0, select.POLLIN)
     typed = b""
-    while len(typed) < _TYPED_AHEAD_BYTES and poll.poll(0):
+    while len(typed) < _TYPED_AHEAD_BYTES and _is_readable(0):
         line = os.read(0, _TYPED_AHEAD_BYTES)
         typed += line or end_of_file
         if not line:
             break
     return typed
+
+
+def _is_readable(descriptor: int) -> bool:
+    import select
+
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,119 @@
+"""Job control: when the command is stopped by its terminal we stop with it, and go on with it.
+
+The agent's shell sees us, not the command. So where a SIGTSTP, SIGTTIN or SIGTTOU stopped the command, we give the
+terminal back and stop by the same signal; continued, we take the terminal again, and continue the command.
+
+SIGSTOP is not followed: it is no key, and who sends it to the command alone means the command alone. Nor is any stop
+where there is no job control: no signal of the kind came to us, and we have no controlling terminal.
+"""
+
+import _signal
+import posix
+
+from sidecar.supervisor.signals import SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
+if TYPE_CHECKING:
+    from sidecar.supervisor.child import Child
+    from sidecar.supervisor.loop import Loop
+    from sidecar.supervisor.terminal import Terminal
+
+JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
+_LOOK_EVERY_NS = 1_000_000_000
+
+
+class Jobs:
+    """`deadline_ns` is when `look` wants to be called, None = never."""
+
+    def __init__(self, loop: "Loop", child: "Child", terminal: "Terminal | None") -> None:
+        self._loop = loop
+        self._child = child
+        self._terminal = terminal
+        self._told_to_stop = False
+        self.times_stopped = 0
+        self.deadline_ns: int | None = None
+        if terminal is not None and terminal.reads_keys and not terminal.has_keys:
+            self.deadline_ns = 0
+
+    def told_to_stop(self) -> None:
+        """A job-control stop came to us, and the command has it."""
+        self._told_to_stop = True
+        self.child_changed()
+
+    def child_changed(self) -> None:
+        """The direct child may have been stopped."""
+        stopped_by = self._child.stopped_by
+        if stopped_by not in JOB_STOPS or not (self._told_to_stop or _has_controlling_terminal()):
+            return
+        self._child.stopped_by = None
+        self._told_to_stop = False
+        terminal = self._terminal
+        if terminal is not None and stopped_by != SIGTSTP and terminal.in_foreground():
+            # It wanted its terminal while it was behind it; by now we have come to the front.
+            self.take_terminal()
+            self._continue_command()
+            return
+        self._loop.relay_what_is_there()
+        if terminal is not None:
+            terminal.give_back()
+        began_ns = self._loop.clock_ns()
+        was_stopped = _stop_by(stopped_by)
+        self.times_stopped += 1
+        self._loop.was_suspended(self._loop.clock_ns() - began_ns)
+        if terminal is None or was_stopped:
+            return  # SIGCONT, which is to be read next, does the rest
+        # An orphaned process group cannot be stopped, and bare the command could not either.
+        self.take_terminal()
+        if terminal.companions is not None and not terminal.in_foreground():
+            # Nobody can bring us to the front: bare it would be refused its terminal, here it waits for a key.
+            terminal.companions.set_foreground(terminal.master, self._child.pid, command=True)
+            terminal.companions.end()
+        self._continue_command()
+
+    def continued(self) -> None:
+        """SIGCONT came to us. First the terminal, then the command that is to find it."""
+        if self._terminal is not None:
+            self.take_terminal()
+            self._terminal.copy_size()
+            self._continue_command()
+
+    def look(self, now_ns: int) -> None:
+        """A shell that brings a running job to the front sends it no signal."""
+        self.take_terminal()
+        terminal = self._terminal
+        waits = terminal is not None and terminal.reads_keys and not terminal.has_keys
+        self.deadline_ns = now_ns + _LOOK_EVERY_NS if waits else None
+
+    def take_terminal(self) -> None:
+        """The agent's keys, and the front of the command's terminal, if we are in front of the agent's."""
+        if self._terminal is not None:
+            self._terminal.take_keys()
+            self._terminal.follow_foreground(self._child.pid)
+            if self._terminal.reads_keys and not self._terminal.has_keys:
+                self.deadline_ns = self._loop.clock_ns() + _LOOK_EVERY_NS
+
+    def _continue_command(self) -> None:
+        if self._terminal is not None and self._child.status is None:
+            for group in self._terminal.groups(self._child.pid):
+                self._child.send_to_group(group, SIGCONT)
+
+
+def _stop_by(number: int) -> bool:
+    """Stop this process by signal `number`; returns when it is continued. False = the kernel did not stop it.
+
+    What continued it is pending then: SIGCONT is among the signals that we block.
+    """
+    before = _signal.signal(number, _signal.SIG_DFL)
+    posix.kill(posix.getpid(), number)
+    mask = _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [number])
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+    _signal.signal(number, before)
+    return SIGCONT in _signal.sigpending()
+
+
+def _has_controlling_terminal() -> bool:
+    try:
+        posix.close(posix.open("/dev/tty", posix.O_RDONLY | posix.O_NOCTTY | posix.O_NONBLOCK | posix.O_CLOEXEC))
+    except OSError:
+        return False
+    return True

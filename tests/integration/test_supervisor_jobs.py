@@ -1,0 +1,196 @@
+"""Job control by a real shell on a real terminal: ^Z, fg, bg, reading from behind, each bare and wrapped."""
+
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from supervised import Installation, on_linux, pid_in, state_of, until
+from test_supervisor_terminal import Screen
+
+pytestmark = on_linux
+MODES = [None, (), ("--no-pty",)]
+IDS = ["bare", "pty", "pipe"]
+PROMPT = b"READY> "
+
+
+class Shell(Screen):
+    """bash as somebody uses it, with job control."""
+
+    def __init__(self, sidecar: Installation, flags: tuple[str, ...] | None) -> None:
+        environ = {**sidecar.environ, "PS1": PROMPT.decode(), "TERM": "dumb", "HISTFILE": "/dev/null"}
+        super().__init__(["bash", "--norc", "--noprofile", "--noediting", "-i"], environ)
+        self.prefix = "" if flags is None else f"{sidecar.script} run {' '.join(flags)} -- "
+        self.prompt()
+
+    def prompt(self) -> bytes:
+        """Wait for the prompt. Returns what came before it; what comes next is read anew."""
+        shown, _, self.seen = self.read_until(PROMPT).partition(PROMPT)
+        return shown
+
+    def line(self, text: str) -> None:
+        self.type(text.encode() + b"\n")
+
+    def run(self, script: Path, text: str, behind: str = "") -> None:
+        """Run `text` as a bash script, wrapped or not."""
+        script.write_text(text)
+        self.line(f"{self.prefix}bash {script}{behind}")
+
+    def sync(self) -> None:
+        """Nothing of what came so far is left to be read; what a job behind us says may be anywhere in it."""
+        self.line("echo s$((41 + 1))")
+        self.until_text(b"s42\r\n")
+        self.prompt()
+
+    def until_jobs_say(self, text: bytes) -> None:
+        def asked() -> bool:
+            self.line("jobs -l; echo s$((41 + 1))")
+            return text in self.until_text(b"s42\r\n") + self.prompt()
+
+        until(asked)
+
+    def until_text(self, text: bytes) -> bytes:
+        shown, _, self.seen = self.read_until(text).partition(text)
+        return shown
+
+
+@contextlib.contextmanager
+def shell(sidecar: Installation, flags: tuple[str, ...] | None) -> Iterator[Shell]:
+    shown = Shell(sidecar, flags)
+    try:
+        yield shown
+    finally:
+        os.close(shown.slave)
+        os.close(shown.master)
+        shown.child.kill()
+        shown.child.wait()
+
+
+@pytest.mark.parametrize("flags", MODES, ids=IDS)
+def test_control_z_stops_it_and_fg_continues_it(
+    sidecar: Installation, flags: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    script = "trap 'echo cont' CONT; echo begun; sleep .3; echo still; read x; echo got $x; exit 3"
+    with shell(sidecar, flags) as bash:
+        bash.run(tmp_path / "script", script)
+        bash.until_text(b"begun\r\n")
+        bash.type(b"\x1a")
+        assert b"Stopped" in bash.prompt()
+        assert b"still" not in bash.seen
+        bash.line("stty size; jobs")
+        shown = bash.prompt()
+        assert b"47 203" in shown, "the terminal is the shell's again"
+        assert b"Stopped" in shown
+        bash.resize((11, 22))
+        bash.line("fg")
+        bash.line("words")
+        bash.until_text(b"still\r\n")
+        assert b"got words\r\n" in bash.prompt()
+        bash.line("echo rc=$?; stty size")
+        assert re.search(rb"rc=3\r\n11 22", bash.prompt())
+
+
+@pytest.mark.parametrize("flags", MODES, ids=IDS)
+def test_bg_lets_it_run_on_and_reading_stops_it_again(
+    sidecar: Installation, flags: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    script = "echo begun; sleep .5; echo on; read x; echo got $x; exit 4"
+    with shell(sidecar, flags) as bash:
+        bash.run(tmp_path / "script", script)
+        bash.until_text(b"begun\r\n")
+        bash.type(b"\x1a")
+        assert b"Stopped" in bash.prompt()
+        bash.line("bg")
+        bash.until_text(b"on\r\n")
+        # Its read stops it; the shell tells of it at its next prompt.
+        bash.until_jobs_say(b"Stopped")
+        bash.line("fg")
+        bash.line("words")
+        assert b"got words\r\n" in bash.prompt()
+        bash.line("echo rc=$?")
+        assert b"rc=4" in bash.prompt()
+
+
+@pytest.mark.parametrize("flags", MODES, ids=IDS)
+def test_started_behind_it_runs_and_stops_when_it_reads(
+    sidecar: Installation, flags: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    with shell(sidecar, flags) as bash:
+        bash.run(tmp_path / "script", "echo begun; read x; echo got $x; exit 5", " &")
+        bash.until_text(b"begun\r\n")
+        bash.sync()
+        bash.until_jobs_say(b"Stopped")
+        bash.line("fg")
+        bash.line("words")
+        assert b"got words\r\n" in bash.prompt()
+
+
+@pytest.mark.parametrize("flags", MODES[:2], ids=IDS[:2])
+def test_tostop_stops_one_that_writes_behind(
+    sidecar: Installation, flags: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    # Not over a pipe, where it is the supervisor that writes to the terminal.
+    with shell(sidecar, flags) as bash:
+        bash.line("stty tostop")
+        bash.prompt()
+        bash.run(tmp_path / "script", "sleep .3; echo written; exit 5", " &")
+        bash.sync()
+        bash.until_jobs_say(b"Stopped")
+        bash.line("fg")
+        bash.until_text(b"written\r\n")
+
+
+@pytest.mark.parametrize("flags", MODES, ids=IDS)
+def test_one_that_handles_it_cleans_up_first_and_stops_itself(
+    sidecar: Installation, flags: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    """As an editor does: restore the screen, stop by the default action, and draw anew when continued."""
+    script = (
+        "import os, signal\n"
+        "def stop(*_):\n"
+        "    os.write(1, b'cleaned up\\n')\n"
+        "    signal.signal(signal.SIGTSTP, signal.SIG_DFL)\n"
+        "    os.kill(0, signal.SIGTSTP)\n"
+        "    signal.signal(signal.SIGTSTP, stop)\n"
+        "    os.write(1, b'drawn anew\\n')\n"
+        "    raise SystemExit(6)\n"
+        "signal.signal(signal.SIGTSTP, stop)\n"
+        "os.write(1, b'begun\\n')\n"
+        "while True: signal.pause()\n"
+    )
+    with shell(sidecar, flags) as bash:
+        (tmp_path / "editor.py").write_text(script)
+        bash.line(f"{bash.prefix}python3 -S {tmp_path}/editor.py")
+        bash.until_text(b"begun\r\n")
+        bash.type(b"\x1a")
+        shown = bash.prompt()
+        assert b"cleaned up\r\n" in shown
+        assert b"Stopped" in shown
+        assert b"anew" not in shown
+        bash.line("fg")
+        assert b"drawn anew\r\n" in bash.prompt()
+        bash.line("echo rc=$?")
+        assert b"rc=6" in bash.prompt()
+
+
+@pytest.mark.parametrize(("name", "shown"), [("TSTP", b"Stopped "), ("TTIN", b"tty input"), ("TTOU", b"tty output")])
+@pytest.mark.parametrize("flags", MODES, ids=IDS)
+def test_a_stop_by_signal_is_seen_as_that_signal(
+    sidecar: Installation, flags: tuple[str, ...] | None, name: str, shown: bytes, tmp_path: Path
+) -> None:
+    with shell(sidecar, flags) as bash:
+        bash.run(tmp_path / "script", f"echo $$ >{tmp_path}/pid; echo begun; exec sleep 60", " &")
+        bash.until_text(b"begun\r\n")
+        bash.sync()
+        command = pid_in(tmp_path / "pid")
+        bash.line(f"kill -{name} $!")
+        until(lambda: state_of(command) == "T")
+        bash.until_jobs_say(shown)
+        bash.line("kill -CONT %1")
+        until(lambda: state_of(command) == "S")
+        bash.until_jobs_say(b"Running")
+        os.kill(command, signal.SIGKILL)
+        bash.until_jobs_say(b"Killed")
