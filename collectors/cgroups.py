@@ -66,7 +66,7 @@ def _values(kernel: Kernel, path: str) -> dict[str, int]:
     values = {}
     for line in (kernel.read_system(path) or b"").decode("ascii", "replace").splitlines():
         name, _, value = line.partition(" ")
-        if value.strip().isdigit():
+        if value.strip().isdecimal():
             values[name] = int(value)
     return values
 

@@ -38,7 +38,7 @@ def classify(target: str) -> str:
         return evidence.PIDFD
     if target.startswith(("/dev/pts/", "/dev/ttyS", "/dev/hvc")) or target in ("/dev/tty", "/dev/console"):
         return evidence.TERMINAL
-    if target.startswith("/dev/tty") and target[8:].isdigit():
+    if target.startswith("/dev/tty") and target[8:].isdecimal():
         return evidence.TERMINAL
     is_device = target.startswith("/dev/") and not target.startswith(_SHARED_MEMORY)
     return evidence.DEVICE if is_device else evidence.FILE
@@ -77,8 +77,7 @@ class Descriptors:
             if "fd" in self._kernel.refused:
                 process.descriptors = None
             return
-        for name in names[:DESCRIPTORS_AT_MOST]:
-            number = int(name)
+        for number in [int(name) for name in names[:DESCRIPTORS_AT_MOST] if name.isdecimal()]:
             if number not in process.descriptors:
                 target = self._kernel.link(f"{process.pid}/fd/{number}")
                 if target is not None:
@@ -96,6 +95,12 @@ class Descriptors:
         info = fdinfo(self._kernel, process.pid, found.number)
         if info is None:
             return
+        try:
+            self._add_info(process, found, info)
+        except (ValueError, IndexError):
+            return  # a kernel that writes it in another way tells us nothing
+
+    def _add_info(self, process: Process, found: Descriptor, info: list[str]) -> None:
         if found.kind == evidence.FILE:
             mount = next((line[7:].strip() for line in info if line.startswith("mnt_id:")), "")
             mounts = self.mounts_of(process.pid)
@@ -117,7 +122,7 @@ def fdinfo(kernel: Kernel, pid: int, number: int) -> list[str] | None:
 def inode_of(target: str) -> int:
     """The number in `pipe:[123]` and `socket:[123]`; 0 for others."""
     name, _, rest = target.partition(":[")
-    if name in ("pipe", "socket") and rest[:-1].isdigit():
+    if name in ("pipe", "socket") and rest[:-1].isdecimal():
         return int(rest[:-1])
     return 0
 

@@ -120,7 +120,7 @@ class Tree:
     def _scan(self) -> dict[int, list[int]]:
         by_parent: dict[int, list[int]] = {}
         for name in self._kernel.names(".") or []:
-            if name.isdigit():
+            if name.isdecimal():
                 process, _ = read_stat(self._kernel, int(name))
                 if process is not None:
                     by_parent.setdefault(process.parent, []).append(process.pid)
@@ -189,7 +189,7 @@ def sample_states(kernel: Kernel, pids: list[int], states: dict[int, str]) -> No
 
 
 def _thread_ids(kernel: Kernel, pid: int) -> list[int]:
-    return [int(name) for name in kernel.names(f"{pid}/task") or [] if name.isdigit()]
+    return [int(name) for name in kernel.names(f"{pid}/task") or [] if name.isdecimal()]
 
 
 def _numbers(data: bytes) -> list[int]:

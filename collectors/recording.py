@@ -14,7 +14,8 @@ from collectors.observer import SAMPLES, SECONDS, finish
 from sidecar.core.evidence import Look
 
 _STATUS_KEPT = (b"Name", b"SigCgt", b"TracerPid")
-_MOUNTS_KEPT = (b" / ", b" /proc ", b" /sys/fs/cgroup", b" /dev ", b" /tmp ", b" fuse", b" nfs")
+_MOUNTS_KEPT = (b"/", b"/proc", b"/dev", b"/tmp")
+_MOUNTS_BELOW_KEPT = (b"/sys/fs/cgroup", b"/tmp/")
 _BEFORE, _AFTER = "before", "after"
 
 
@@ -210,5 +211,10 @@ def _shortened(path: str, answer: bytes | None) -> bytes | None:
     if path.endswith("/status"):
         return b"".join(line for line in answer.splitlines(keepends=True) if line.startswith(_STATUS_KEPT))
     if path.endswith("/mountinfo"):
-        return b"".join(line for line in answer.splitlines(keepends=True) if any(part in line for part in _MOUNTS_KEPT))
+        return b"".join(line for line in answer.splitlines(keepends=True) if _is_mount_kept(line))
     return answer
+
+
+def _is_mount_kept(line: bytes) -> bool:
+    point = (line.split() + [b""] * 5)[4]
+    return point in _MOUNTS_KEPT or point.startswith(_MOUNTS_BELOW_KEPT)
