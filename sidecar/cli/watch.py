@@ -1,4 +1,4 @@
-"""`sidecar watch`: the daemon's records as NDJSON, one a line, as they come. It starts no daemon.
+"""`sidecar watch`: the daemon's records, one a line, as they come. It starts no daemon.
 
 It waits for a daemon to appear and for the next one when one ends (`--once`: ends with it). It ends when its
 reader goes away, even while nothing is to be written: the wait looks at stdout too.
@@ -8,26 +8,35 @@ import json
 import select
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from sidecar.cli.errors import complain
 from sidecar.cli.parameters import daemon_socket, socket_options
-from sidecar.core.errors import DaemonUnavailable
+from sidecar.core.errors import DaemonUnavailable, UsageError
 from sidecar.daemon.client import Subscription, subscribe
+from sidecar.daemon.fanout import DEFAULT_FORMAT, ENCODERS
 
-if TYPE_CHECKING:
-    Record = dict[str, Any]
+Record = dict[str, Any]
 
 FIRST_WAIT_MS = 50
 LONGEST_WAIT_MS = 500
 
 
-@click.command("watch", short_help="Follow the frames of running commands, as NDJSON.")
+@click.command("watch", short_help="Follow the frames of running commands, one JSON object a line.")
 @click.option("--tool-call-id", metavar="ID", help="Only this tool call.")
 @click.option("--session-id", metavar="ID", help="Only this session.")
-@click.option("--format", "form", type=click.Choice(["ndjson"]), default="ndjson", help="The native records.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(sorted(ENCODERS)),
+    default=DEFAULT_FORMAT,
+    show_default=True,
+    help="The native records (ndjson), or only heartbeats, as an agent's protocol says them: ACP's session/update, "
+    "the stream-json of Claude Code or Qwen Code, MCP's notifications/progress.",
+)
+@click.option("--progress-token", metavar="TOKEN", help="For --format mcp: the progress token of the request.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many lines.")
 @click.option("--once", is_flag=True, help="End when the daemon ends, or if there is none.")
 @socket_options
@@ -35,6 +44,7 @@ def watch(
     tool_call_id: str | None,
     session_id: str | None,
     form: str,
+    progress_token: str | None,
     count: int | None,
     once: bool,
     socket: str | None,
@@ -43,10 +53,17 @@ def watch(
     """Print what the daemon tells of running commands: one JSON object a line, flushed at once.
 
     First those that run already, then what happens: started, heartbeats, verdicts, settled. Nothing of what a
-    command writes is in them. Ends on Ctrl-C, or when the reader of its output goes away.
+    command writes is in them. The formats of agents' protocols only tell of commands whose tool call is known
+    (`sidecar run --tool-call-id`), and all but mcp only where the session is known too. Ends on Ctrl-C, or when the
+    reader of its output goes away.
     """
+    if (form == "mcp") != (progress_token is not None):
+        raise UsageError("--format mcp and --progress-token TOKEN go together")
     path = daemon_socket(socket, config_path)
-    wanted = {"format": form}
+    # Whoever asks for a format of heartbeats alone has asked for partial messages.
+    wanted: Record = {"format": form, **({"includePartialMessages": True} if form == "qwen" else {})}
+    if progress_token is not None:
+        wanted["progressToken"] = int(progress_token) if progress_token.isdecimal() else progress_token
     if tool_call_id is not None:
         wanted["toolCallId"] = tool_call_id
     if session_id is not None:
@@ -61,7 +78,7 @@ def watch(
                 return
 
 
-def _records(path: str, wanted: dict[str, str], *, once: bool) -> "Iterator[Record]":
+def _records(path: str, wanted: Record, *, once: bool) -> Iterator[Record]:
     """Records of one daemon after the other. Raises DaemonUnavailable only with `once`."""
     wait_ms = FIRST_WAIT_MS
     told = False
@@ -101,7 +118,7 @@ def _records(path: str, wanted: dict[str, str], *, once: bool) -> "Iterator[Reco
         wait_ms = min(2 * wait_ms, LONGEST_WAIT_MS)
 
 
-def _live(subscription: Subscription) -> "Iterator[Record]":
+def _live(subscription: Subscription) -> Iterator[Record]:
     """What comes until the daemon ends."""
     while not subscription.ended:
         record = subscription.next_within(0)

@@ -84,13 +84,13 @@ def flush(path: str, *, everything: bool = False, timeout_s: float = DEFAULT_TIM
 
 
 def subscribe(
-    path: str, filter: "Mapping[str, str] | None" = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
+    path: str, filter: "Mapping[str, object] | None" = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> "Subscription":
     """Subscribe to the frames of the daemon on `path`.
 
-    `filter` may have toolCallId, sessionId (each record must match all that are given) and format. The result
-    iterates over dicts until the daemon ends or `close()` is called. `timeout_s` bounds connecting only.
-    Raises DaemonUnavailable.
+    `filter` may have toolCallId, sessionId (each record must match all that are given), format and what that needs
+    (docs/wire.md). The result iterates over dicts until the daemon ends or `close()` is called. `timeout_s` bounds
+    connecting only. Raises DaemonUnavailable.
     """
     wanted = dict(filter or {})
     subscription = Subscription(_connect(path, timeout_s), path)

@@ -3,7 +3,7 @@
 A subscriber is never waited for. What it has not read yet waits in its own transport's buffer, up to a bound;
 one that goes over it gets a last {"type": "lagged"} and is dropped.
 
-Formats are looked up in a table of encoder factories, so that gateways can add theirs. A factory gets the
+Formats are looked up in a table of encoder factories, which sidecar.gateways fills. A factory gets the
 subscribe object (mcp needs its progressToken from there). One that returns the same encoder for everybody, as
 `ndjson` does, has each record encoded once, however many subscribers there are.
 """
@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from sidecar.core import frame as wire
 from sidecar.core.command import Command
 from sidecar.core.errors import FrameError
+from sidecar.gateways.formats import FORMATS
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +28,16 @@ _DISPENSABLE: Final = ("evidence", "commandLine", "traceState", "tracestate", "p
 
 
 class Encoder(Protocol):
-    """One format. Both methods give objects, each of which becomes a line; no objects = nothing to say."""
+    """One format. `snapshot` and `record` give objects, each of which `line` makes a line; none = nothing to say."""
 
     def snapshot(self, commands: list[tuple[Command, Record]]) -> Iterable[Record]:
         """The running commands at the time of subscribing, each with its counts (`counts_of`)."""
 
     def record(self, command: Command, frame: Record) -> Iterable[Record]:
         """A command_started, shell_progress, verdict or command_settled frame of `command`."""
+
+    def line(self, record: Record) -> bytes:
+        """One line, newline included. Raises FrameError where it would be too long."""
 
 
 EncoderFactory = Callable[[Mapping[str, Any]], Encoder]
@@ -52,9 +56,12 @@ class NdjsonEncoder:
             return (wire.native(command.identity, frame),)
         return (_own_keys(command, frame),)
 
+    def line(self, record: Record) -> bytes:
+        return wire.encode(record)
+
 
 _NDJSON: Final = NdjsonEncoder()
-ENCODERS: Final[dict[str, EncoderFactory]] = {"ndjson": lambda _: _NDJSON}
+ENCODERS: Final[dict[str, EncoderFactory]] = {"ndjson": lambda _: _NDJSON, **FORMATS}
 
 
 def counts_of(command: Command, now_ns: int) -> Record:
@@ -133,7 +140,7 @@ class FanOut:
             raise FrameError(f"no format {name!r:.40}; use one of {', '.join(sorted(self._encoders))}")
         subscriber = Subscriber(subscribe, factory(subscribe), line, drop)
         seen = [(command, counts_of(command, now_ns)) for command in commands if subscriber.wants(command)]
-        line.write(_lines(subscriber.encoder.snapshot(seen)))
+        line.write(_lines(subscriber.encoder.snapshot(seen), subscriber.encoder.line))
         # A large snapshot that is still on its way must not make its reader a slow one.
         subscriber.allowed_bytes = self._max_buffered_bytes + line.get_write_buffer_size()
         self.subscribers.add(subscriber)
@@ -166,7 +173,7 @@ class FanOut:
     @staticmethod
     def _encode(encoder: Encoder, command: Command, frame: Record) -> bytes:
         try:
-            return _lines(encoder.record(command, frame))
+            return _lines(encoder.record(command, frame), encoder.line)
         except Exception:
             log.exception("the encoder %s failed on a %s", type(encoder).__name__, frame["type"])
             return b""
@@ -180,21 +187,21 @@ def _own_keys(command: Command, frame: Record) -> Record:
     return record
 
 
-def _lines(records: Iterable[Record]) -> bytes:
-    return b"".join(map(encode_record, records))
+def _lines(records: Iterable[Record], encode: Callable[[Record], bytes]) -> bytes:
+    return b"".join(encode_record(record, encode) for record in records)
 
 
-def encode_record(record: Record) -> bytes:
+def encode_record(record: Record, encode: Callable[[Record], bytes] = wire.encode) -> bytes:
     """One line of at most 8 KiB: a record that does not fit loses what it can do without, or is left out.
 
     (A frame that just fitted may not once identity keys were added, or its UTF-8 became escapes.)
     """
     try:
-        return wire.encode(record)
+        return encode(record)
     except FrameError:
         pass
     try:
-        return wire.encode(_without_dispensable(record))
+        return encode(_without_dispensable(record))
     except FrameError as error:
         log.warning("a %s record is left out: %s", record.get("type", "native"), error)
         return b""

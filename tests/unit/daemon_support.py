@@ -156,7 +156,7 @@ class Daemon:
     def producer(self, *frames: Frame) -> "Producer":
         return Producer(self.path, *frames)
 
-    def subscribe(self, **filter: str) -> client.Subscription:
+    def subscribe(self, **filter: object) -> client.Subscription:
         subscription = client.subscribe(self.path, filter)
         self.list()  # a control request behind it: the subscription has been taken in
         return subscription

@@ -76,7 +76,8 @@ def test_filters_must_all_match(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_told_which_there_are(tmp_path: Path) -> None:
     with Daemon(tmp_path) as daemon:
-        for filter, word in (({"format": "morse"}, "use one of ndjson"), ({"sessionId": 5}, "sessionId must be")):
+        formats = "use one of acp, claude, mcp, ndjson, qwen"
+        for filter, word in (({"format": "morse"}, formats), ({"sessionId": 5}, "sessionId must be")):
             told = daemon.producer({"subscribe": filter})
             line = told.socket.makefile().readline()
             assert json.loads(line)["type"] == "error"
@@ -127,6 +128,9 @@ def test_other_formats_plug_in_and_a_broken_one_harms_nobody() -> None:
 
         def record(self, command: Any, frame: Any) -> Any:
             raise RuntimeError("no")
+
+        def line(self, record: Any) -> bytes:
+            return b""
 
     fanout = FanOut({**ENCODERS, "broken": lambda _: Broken()})
     broken, good = FakeLine(), FakeLine()
