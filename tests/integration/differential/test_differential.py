@@ -1,7 +1,7 @@
 """Each scenario bare and wrapped: what the agent can observe is equal, to the byte; time within bounds.
 
-`--repeat N` repeats the racy ones N times (wrapped; the bare command is run once for all), here and wherever a
-test takes the fixture `repeat`.
+`--repeat N` repeats the racy ones N times (wrapped; the bare command is run once for all); `-m racy` runs only those.
+`tests/under_load` does both beside two busy cores.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,13 @@ from supervised import Installation, on_linux
 
 pytestmark = [on_linux, pytest.mark.timeout(0)]
 ALL = [*REPORTS, *WORLDS, *STREAMED, *ENDS, *SIGNALLED, *LEFT, *EDGES, *TERMINAL, *SHELL]
+_AT_ONCE = 4
+"""Repetitions side by side: they mostly wait, and get into each other's way."""
 RACY = [scenario for scenario in ALL if scenario.racy]
+ROWS = [
+    pytest.param(scenario, id=scenario.name.replace(" ", "-"), marks=[pytest.mark.racy] if scenario.racy else [])
+    for scenario in ALL
+]
 
 
 def _equal(bare: Observation, wrapped: Observation, scenario: Scenario) -> None:
@@ -39,21 +45,25 @@ def _check(scenario: Scenario, sidecar: Installation, times: int) -> None:
     reason = scenario.skip()
     if reason:
         pytest.skip(reason)
+
+    def run(is_wrapped: bool) -> Observation:
+        return observe(scenario, sidecar.environ, wrapped=is_wrapped)
+
     if scenario.right is not None:
-        for _ in range(times):
-            _as_it_should_be(observe(scenario, sidecar.environ, wrapped=True), scenario.right)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for seen in pool.map(run, [True] * times):
+                _as_it_should_be(seen, scenario.right)
         return
     # Both mostly wait: side by side they take half the time, and the machine is as loaded for the one as for the other.
     with ThreadPoolExecutor(2) as pool:
-        bare, wrapped = pool.map(
-            lambda is_wrapped: observe(scenario, sidecar.environ, wrapped=is_wrapped), (False, True)
-        )
+        bare, wrapped = pool.map(run, (False, True))
     _equal(bare, wrapped, scenario)
-    for _ in range(times - 1):
-        _equal(bare, observe(scenario, sidecar.environ, wrapped=True), scenario)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for again in pool.map(run, [True] * (times - 1)):
+            _equal(bare, again, scenario)
 
 
-@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name.replace(" ", "-"))
+@pytest.mark.parametrize("scenario", ROWS)
 def test_equal(scenario: Scenario, sidecar: Installation, repeat: int) -> None:
     _check(scenario, sidecar, repeat if scenario.racy else 1)
 
