@@ -19,7 +19,8 @@ and by type (all times in milliseconds; `?` = may be absent):
     verdict           elapsedMs verdict evidence? (list of strings)
     command_settled   reason exitCode? signal? ("SIGKILL") error? ("ENOENT") elapsedMs totalBytes totalLines
                       heartbeatCount lastOutputAgeMs? longestSilenceMs descendantsLeft (count) maxRssBytes?
-                      cpuUserMs? cpuSystemMs? suspendedMs? stop? (the receipt of core/receipt.py)
+                      cpuUserMs? cpuSystemMs? suspendedMs? outputHeldBy? (list of strings) stop? (the receipt
+                      of core/receipt.py)
                       With reason spawn_failed no command_started was sent, so this frame then carries the
                       identity keys of command_started as well, but no pid.
 
@@ -99,6 +100,7 @@ _OPTIONAL: dict[str, dict[str, tuple[type, ...]]] = {
         "cpuSystemMs": _INT,
         "suspendedMs": _INT,
         "stop": (dict,),
+        "outputHeldBy": (list,),
         **_IDENTITY_REQUIRED,
         **_IDENTITY_OPTIONAL,
     },

@@ -131,6 +131,10 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     loop.lifecycle.exited(by_signal=child.status is None or posix.WIFSIGNALED(child.status))
     reason = loop.lifecycle.reason or "exited"
     extra = {**child.end_facts(), "descendantsLeft": len(left)}
+    if left:
+        from sidecar.supervisor.holders import output_held_by
+
+        extra["outputHeldBy"] = [*output_held_by(left, relayed)] or None
     if loop.stopped is not None:
         extra["stop"] = loop.stopped.receipt()
     delivery.send(reports.settled(reason, stats, loop.heartbeat.count, ended_ns, extra))
@@ -149,9 +153,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     leave(posix.WEXITSTATUS(child.status or 0), None)
 
 
-def _unsupervised(
-    why: str, options: "RunOptions", environ: dict[str, str], agent_mask: "Iterable[int]"
-) -> None:
+def _unsupervised(why: str, options: "RunOptions", environ: dict[str, str], agent_mask: "Iterable[int]") -> None:
     """The machine has no room for two processes: this one becomes the command. Only our note tells of it."""
     try:
         from sidecar.supervisor.notes import Notes

@@ -122,22 +122,20 @@ def _further(first: int, status: posix.stat_result) -> tuple[int, ...]:
 class Relayed:
     """One stream that goes through us: `source` is our end, which reads for the agent's descriptors `group`.
 
-    `inode` is that of the command's end (0 for the terminal), `capacity_bytes` what may be under way in it.
+    `link` is what /proc calls the command's end ("" = unknown), `capacity_bytes` what may be under way in it.
     """
 
-    __slots__ = ("capacity_bytes", "group", "inode", "source", "terminal")
+    __slots__ = ("capacity_bytes", "group", "link", "source", "terminal")
 
-    def __init__(self, source: int, group: tuple[int, ...], inode: int, capacity_bytes: int, *, terminal: bool) -> None:
+    def __init__(self, source: int, group: tuple[int, ...], link: str, capacity_bytes: int, *, terminal: bool) -> None:
         self.source = source
         self.group = group
-        self.inode = inode
+        self.link = link
         self.capacity_bytes = capacity_bytes
         self.terminal = terminal
 
 
-def connect(
-    streams: Streams, master: int | None, slave: int | None
-) -> tuple[list[Relayed], dict[int, int], list[int]]:
+def connect(streams: Streams, master: int | None, slave: int | None) -> tuple[list[Relayed], dict[int, int], list[int]]:
     """Make the pipes. `master` and `slave` are the terminal's, where there is one.
 
     Returns (what is relayed, the command's descriptors: number -> one of ours, ours to close after the spawn).
@@ -146,7 +144,11 @@ def connect(
     descriptors: dict[int, int] = {}
     ours: list[int] = []
     if master is not None and slave is not None:
-        relayed.append(Relayed(master, (1,), 0, _PIPE_BYTES, terminal=True))
+        try:
+            link = posix.ttyname(slave)
+        except OSError:
+            link = ""
+        relayed.append(Relayed(master, (1,), link, _PIPE_BYTES, terminal=True))
         descriptors = dict.fromkeys(streams.on_terminal, slave)
     for group in streams.relayed:
         try:
@@ -155,7 +157,9 @@ def connect(
             continue  # out of descriptors: the command gets the agent's own, unobserved
         if not posix.get_blocking(group[0]):
             posix.set_blocking(writer, False)
-        relayed.append(Relayed(reader, group, posix.fstat(writer).st_ino, capacity_bytes, terminal=False))
+        status = posix.fstat(writer)
+        link = f"{'pipe' if status.st_mode & _S_IFMT == _S_IFIFO else 'socket'}:[{status.st_ino}]"
+        relayed.append(Relayed(reader, group, link, capacity_bytes, terminal=False))
         ours.append(writer)
         descriptors.update(dict.fromkeys(group, writer))
     return relayed, descriptors, ours

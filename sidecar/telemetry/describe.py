@@ -87,6 +87,7 @@ def end(command: Command) -> Attributes:
             a.SIGNAL: frame.get("signal"),
             a.VERDICT: command.verdict,
             a.DESCENDANTS_LEFT: frame["descendantsLeft"],
+            a.OUTPUT_HELD_BY: frame.get("outputHeldBy"),
             a.MAX_RSS_BYTES: frame.get("maxRssBytes"),
             a.CPU_USER_MS: frame.get("cpuUserMs"),
             a.CPU_SYSTEM_MS: frame.get("cpuSystemMs"),

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from listening import FrameListener
 from supervised import Installation, alive, on_linux, pid_in, until
 
 pytestmark = on_linux
@@ -86,6 +87,60 @@ def test_a_proper_daemon_stays(sidecar: Installation, tmp_path: Path) -> None:
     survivor = pid_in(tmp_path / "pid")
     assert alive(survivor)
     os.kill(survivor, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("redirection", "held"), [("", "stdout, stderr"), (">/dev/null", "stderr"), ("2>/dev/null", "stdout")]
+)
+def test_who_is_left_and_what_it_holds_is_reported(
+    sidecar: Installation, redirection: str, held: str, tmp_path: Path
+) -> None:
+    with FrameListener(tmp_path) as listener:
+        sidecar.run(
+            "bash", "-c", f"sleep 30 {redirection} & echo $! >{tmp_path}/pid", env=listener.environ(sidecar.environ)
+        )
+        survivor = pid_in(tmp_path / "pid")
+        try:
+            settled = listener.settled()
+        finally:
+            os.kill(survivor, signal.SIGKILL)
+    assert settled["descendantsLeft"] == 1
+    assert settled["outputHeldBy"] == [f"{survivor} sleep: {held}"]
+
+
+def test_one_that_holds_nothing_is_counted_and_not_named(sidecar: Installation, tmp_path: Path) -> None:
+    script = f"sleep 30 >/dev/null 2>&1 & echo $! >{tmp_path}/pid"
+    with FrameListener(tmp_path) as listener:
+        sidecar.run("bash", "-c", script, env=listener.environ(sidecar.environ))
+        os.kill(pid_in(tmp_path / "pid"), signal.SIGKILL)
+        settled = listener.settled()
+    assert settled["descendantsLeft"] == 1
+    assert "outputHeldBy" not in settled
+
+
+@pytest.mark.parametrize("grace", ["50ms", "600ms"])
+def test_how_long_it_reads_on_is_an_option(sidecar: Installation, grace: str, tmp_path: Path) -> None:
+    with FrameListener(tmp_path) as listener:
+        sidecar.run(
+            "bash", "-c", f"sleep 30 & echo $! >{tmp_path}/pid",
+            flags=("--drain-grace", grace), env=listener.environ(sidecar.environ),
+        )  # fmt: skip
+        os.kill(pid_in(tmp_path / "pid"), signal.SIGKILL)
+        elapsed_ms = listener.settled()["elapsedMs"]
+    assert elapsed_ms >= int(grace[:-2])
+    assert elapsed_ms < int(grace[:-2]) + 3000
+
+
+def test_a_terminal_that_is_held_is_named_too(sidecar: Installation, tmp_path: Path) -> None:
+    script = f"trap '' HUP; sleep 30 & echo $! >{tmp_path}/pid"
+    with FrameListener(tmp_path) as listener:
+        sidecar.run("bash", "-c", script, flags=("--pty",), env=listener.environ(sidecar.environ))
+        survivor = pid_in(tmp_path / "pid")
+        try:
+            assert listener.settled()["outputHeldBy"] == [f"{survivor} sleep: terminal, stderr"]
+            assert alive(survivor)
+        finally:
+            os.kill(survivor, signal.SIGKILL)
 
 
 def _pids() -> list[int]:

@@ -59,6 +59,7 @@ VERDICT_PREVIOUS: Final = "sidecar.verdict.previous"
 VERDICT_GROUP: Final = "sidecar.verdict.group"
 EVIDENCE: Final = "sidecar.verdict.evidence"
 DESCENDANTS_LEFT: Final = "sidecar.descendants_left"
+OUTPUT_HELD_BY: Final = "sidecar.output.held_by"
 MAX_RSS_BYTES: Final = "sidecar.memory.max_rss_bytes"
 CPU_USER_MS: Final = "sidecar.cpu.user_ms"
 CPU_SYSTEM_MS: Final = "sidecar.cpu.system_ms"
@@ -158,6 +159,13 @@ ATTRIBUTES: Final = {
         ),
         Attribute(EVIDENCE, "string[]", "", '["peer 10.0.0.7:443 answered 163 s ago"]', "Facts it was drawn from"),
         Attribute(DESCENDANTS_LEFT, "int", "", "1", "Processes that outlived the command"),
+        Attribute(
+            OUTPUT_HELD_BY,
+            "string[]",
+            "",
+            '["4711 sleep: stdout"]',
+            "The first of those that hold its output open, and what",
+        ),
         Attribute(MAX_RSS_BYTES, "int", "By", "104857600", "Peak resident memory of the largest process"),
         Attribute(CPU_USER_MS, "int", "ms", "1520", "User CPU time of the tree"),
         Attribute(CPU_SYSTEM_MS, "int", "ms", "210", "System CPU time of the tree"),
