@@ -70,12 +70,12 @@ class SpanBuilder:
             kind=SpanKind.CLIENT,
             status=Status(StatusCode.ERROR if error is not None else StatusCode.UNSET),
             start_time=identity.start_unix_ns,
-            end_time=identity.at_ns(settled["elapsedMs"]),
+            end_time=_after(identity.start_unix_ns, identity.at_ns(settled["elapsedMs"])),
             instrumentation_scope=self._scope,
         )
 
     def started(self, command: Command, identity: Identity) -> ReadableSpan:
-        """The sign that the command began: zero length, at its start."""
+        """The sign that the command began: a nanosecond, at its start."""
         attributes = {
             a.SPAN_ROLE: s.ROLE_STARTED,
             **describe.who(command),
@@ -121,7 +121,7 @@ class SpanBuilder:
             attributes=attributes,
             events=events,
             start_time=identity.at_ns(start_ms),
-            end_time=identity.at_ns(end_ms),
+            end_time=_after(identity.at_ns(start_ms), identity.at_ns(end_ms)),
             instrumentation_scope=self._scope,
         )
 
@@ -135,6 +135,11 @@ class SpanBuilder:
         if verdict is not None:
             attributes[a.VERDICT] = verdict
         return Event(name, attributes, time_unix_ns)
+
+
+def _after(start_ns: int, end_ns: int) -> int:
+    # Jaeger takes a span that ends as it starts for one of negative length, mends it, and shows a warning.
+    return max(end_ns, start_ns + 1)
 
 
 def _heartbeats(command: Command) -> int:

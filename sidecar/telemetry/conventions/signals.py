@@ -139,7 +139,7 @@ SPANS: Final = {
         ),
         Signal(
             ROLE_STARTED,
-            "`sidecar.started`: zero length, child of the command, exported when the command starts.",
+            "`sidecar.started`: of no length but a nanosecond, child of the command, exported when the command starts.",
             "sidecar.started",
             (SPAN_ROLE, *_WHO, *_HOW),
             STABLE,
