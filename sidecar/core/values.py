@@ -36,7 +36,7 @@ ALLOWED = {
     ),
     "size": "a number of bytes like 500KB, 64MiB or 1GiB (0 = none)",
     "port": "a port from 1 to 65535, or 0 for none",
-    "url": "a URL like http://127.0.0.1:4318",
+    "url": "a URL like http://127.0.0.1:4318, or unix:/path for gRPC",
     "protocol": "http/protobuf or grpc",
     "headers": "name=value pairs separated by commas, percent-encoded, like api-key=abc,x-tenant=a%2Cb",
 }
@@ -154,11 +154,12 @@ def parse_port(text: str) -> int:
 
 
 def parse_url(text: str) -> str | None:
-    """An http or https URL, kept as it is; empty = none."""
+    """An http or https URL, or a Unix socket as gRPC names one (`unix:/path`), kept as it is; empty = none."""
     if not text:
         return None
     scheme, separator, rest = text.partition("://")
-    if scheme not in ("http", "https") or not separator or rest[:1] in ("", "/", ":", "?", "#"):
+    is_socket = text.startswith("unix:") and text[5:].removeprefix("//").startswith("/")
+    if not is_socket and (scheme not in ("http", "https") or not separator or rest[:1] in ("", "/", ":", "?", "#")):
         raise ValueError(ALLOWED["url"])
     if not (text.isprintable() and text.isascii()) or " " in text:
         raise ValueError(ALLOWED["url"])

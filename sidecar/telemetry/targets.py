@@ -88,6 +88,8 @@ def target_of(signal: Signal, settings: TelemetrySettings, problems: list[str]) 
 
 def is_loopback(endpoint: str) -> bool:
     """Whether an endpoint is this host by its name; nothing is resolved."""
+    if _is_socket(endpoint):
+        return True
     host = urlsplit(endpoint).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -107,6 +109,9 @@ def _wanted(signal: Signal, environ: Mapping[str, str], problems: list[str]) -> 
 
 
 def _protocol(signal: Signal, settings: TelemetrySettings, problems: list[str]) -> Protocol:
+    if _is_socket(settings.otlp_endpoint or _variable(signal, "ENDPOINT", settings.environ)):
+        # A Unix socket has no URL for HTTP.
+        return "grpc"
     if settings.otlp_protocol is not None:
         return settings.otlp_protocol
     asked = _variable(signal, "PROTOCOL", settings.environ)
@@ -134,9 +139,14 @@ def _endpoint(signal: Signal, settings: TelemetrySettings, protocol: Protocol) -
 
 def _with_scheme(endpoint: str) -> str:
     # `127.0.0.1:4317` has no scheme; the SDK would then speak TLS to it.
-    if "://" in endpoint or endpoint.startswith("unix:"):
+    if "://" in endpoint or _is_socket(endpoint):
         return endpoint
     return f"http://{endpoint}"
+
+
+def _is_socket(endpoint: str) -> bool:
+    # As gRPC writes it: https://github.com/grpc/grpc/blob/master/doc/naming.md
+    return endpoint.startswith("unix:")
 
 
 def _port(endpoint: str) -> int | None:

@@ -42,6 +42,9 @@ def test_default_is_http_on_localhost() -> None:
         # The port says it where nobody else does, and a missing scheme is no TLS.
         ({}, {"otlp_endpoint": "127.0.0.1:4317"}, ("grpc", "http://127.0.0.1:4317")),
         ({}, {"otlp_endpoint": "c:9"}, ("http/protobuf", "http://c:9/v1/logs")),
+        # A Unix socket is for gRPC, whatever else was said.
+        ({}, {"otlp_endpoint": "unix:/o.sock", "otlp_protocol": "http/protobuf"}, ("grpc", "unix:/o.sock")),
+        ({f"{BASE}ENDPOINT": "unix:///o.sock"}, {}, ("grpc", "unix:///o.sock")),
     ],
 )
 def test_endpoint(environ: dict[str, str], settings: dict[str, Any], expected: tuple[str, str]) -> None:
@@ -150,7 +153,8 @@ def test_password_is_not_shown() -> None:
         ("http://collector.localhost", True),
         ("http://10.0.0.1:4318", False),
         ("http://localhost.example.org", False),
-        ("unix:///run/otlp.sock", False),
+        ("unix:///run/otlp.sock", True),
+        ("unix:/run/otlp.sock", True),
     ],
 )
 def test_loopback(endpoint: str, loopback: bool) -> None:
