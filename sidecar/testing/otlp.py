@@ -95,7 +95,8 @@ class OtlpReceiver:
     """Takes spans, metrics and log records in, over HTTP always and over gRPC with `grpc=True`.
 
     Ports are ephemeral unless given (to come back on the same one after an outage); `tls` names the files of a
-    certificate and its key. A context manager; or `start()` and `stop()`.
+    certificate and its key; with `path_prefix` it takes OTLP over HTTP under that path only (Loki: `/otlp`). A context
+    manager; or `start()` and `stop()`.
 
     A Collector in trouble, to be set at any time:
 
@@ -115,6 +116,7 @@ class OtlpReceiver:
         http_port: int = 0,
         grpc_port: int = 0,
         tls: tuple[str, str] | None = None,
+        path_prefix: str = "",
         on_span: Callable[[ReceivedSpan], None] | None = None,
         on_metric: Callable[[ReceivedMetric], None] | None = None,
         on_log: Callable[[ReceivedLog], None] | None = None,
@@ -132,6 +134,7 @@ class OtlpReceiver:
         self._tls = tls
         self._http_port = http_port
         self._grpc_port = grpc_port
+        self.path_prefix = path_prefix
         self._http: _Server | None = None
         self._grpc: Any = None
 
@@ -175,7 +178,7 @@ class OtlpReceiver:
     @property
     def http_endpoint(self) -> str:
         """The base, to which exporters add /v1/traces and the like."""
-        return f"{self._scheme}://127.0.0.1:{self._http_port}"
+        return f"{self._scheme}://127.0.0.1:{self._http_port}{self.path_prefix}"
 
     @property
     def grpc_endpoint(self) -> str:
@@ -296,11 +299,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _take(self, body: bytes) -> None:
         response: ExportTraceServiceResponse | ExportMetricsServiceResponse | ExportLogsServiceResponse
-        if self.path == "/v1/traces":
+        prefix = self.receiver.path_prefix
+        path = self.path.removeprefix(prefix) if self.path.startswith(prefix) else ""
+        if path == "/v1/traces":
             response = self.receiver.take_traces(ExportTraceServiceRequest.FromString(body))
-        elif self.path == "/v1/metrics":
+        elif path == "/v1/metrics":
             response = self.receiver.take_metrics(ExportMetricsServiceRequest.FromString(body))
-        elif self.path == "/v1/logs":
+        elif path == "/v1/logs":
             response = self.receiver.take_logs(ExportLogsServiceRequest.FromString(body))
         else:
             self._answer(404, b"")

@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
+from backends import Collector, Jaeger, Prometheus
 
 from sidecar.cli.demo_stage import Stage
 from sidecar.core.errors import DaemonUnavailable
@@ -43,3 +45,29 @@ def stage(installed: str) -> Iterator[Stage]:
             list(client.request(stage.socket_path, "stop"))
         except DaemonUnavailable:
             pass
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The shipped configuration of one host, with a real backend behind each exporter. Loki is a receiver of ours
+    that takes OTLP where Loki has it."""
+
+    collector: Collector
+    jaeger: Jaeger
+    prometheus: Prometheus
+    loki: OtlpReceiver
+
+
+@pytest.fixture(scope="session")
+def stack(installed: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("stack")
+    with Jaeger(folder) as jaeger, OtlpReceiver(path_prefix="/otlp") as loki:
+        collector = Collector(
+            folder,
+            TRACES_ENDPOINT=jaeger.otlp,
+            LOGS_ENDPOINT=loki.http_endpoint,
+            METRIC_EXPIRATION="10s",
+            SPAN_METRICS_INTERVAL="1s",
+        )
+        with collector, Prometheus(folder, {"collector": collector.prometheus}) as prometheus:
+            yield Stack(collector, jaeger, prometheus, loki)

@@ -1,0 +1,139 @@
+"""Each metric of the registry, read back from a real Prometheus by PromQL: by way of the Collector, and from the
+daemon's own /metrics."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from backends import Prometheus, eventually, free_port
+from conftest import Stack
+from installed import Sidecar, new_trace, suspect_frames
+
+from sidecar.telemetry.conventions.metrics import DURATION_BOUNDS_S, METRICS, Metric
+
+# Of whom a series is. By way of the Collector `instance` is the daemon's id; what is scraped itself has its address.
+OF_COLLECTOR = {"job", "instance", "host_name"}
+OF_DAEMON = {"job", "instance"}
+ROUTES = [pytest.param("collector", OF_COLLECTOR, id="collector"), pytest.param("daemon", OF_DAEMON, id="daemon")]
+TRACEPARENT, TRACE_ID, _ = new_trace()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What Prometheus saw of one daemon, on both ways, while one command was silent, one was suspect, one had
+    ended and one was lost."""
+
+    collector: Prometheus
+    daemon: Prometheus
+    instance: str
+
+    def ask(self, route: str, name: str, **labels: str) -> list[tuple[dict[str, str], float]]:
+        labels["instance"] = self.instance if route == "collector" else self.daemon_instance
+        wanted = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        prometheus: Prometheus = getattr(self, route)
+        return prometheus.ask(f"{name}{{{wanted}}}")
+
+    def value(self, route: str, name: str, **labels: str) -> float:
+        (series,) = self.ask(route, name, **labels)
+        return series[1]
+
+    @property
+    def daemon_instance(self) -> str:
+        return self.daemon.targets["daemon"]
+
+
+@pytest.fixture(scope="module")
+def measured(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+    folder = tmp_path_factory.mktemp("metrics")
+    port = free_port()
+    with (
+        Sidecar(folder, stack.collector.http, PROMETHEUS_PORT=str(port)) as sidecar,
+        Prometheus(folder, {"daemon": f"127.0.0.1:{port}"}) as scraping_daemon,
+    ):
+        sidecar.start("sleep", "300")
+        assert sidecar.start("true", TRACEPARENT=TRACEPARENT).wait(10) == 0
+        lost = sidecar.start("cat", "/dev/zero")
+        with sidecar.send(*suspect_frames(TRACE_ID, "s-7")):
+            started = 'sidecar_commands_started_total{family="cat"}'
+            eventually("cat has started", lambda: scraping_daemon.values(started) == [1])
+            lost.send_signal(signal.SIGKILL)
+            suspects = f'sidecar_suspect_output_age_seconds{{trace_id="{TRACE_ID}"}}'
+            ((suspect, _),) = eventually("the series of this daemon", lambda: stack.prometheus.ask(suspects))
+            seen = Measured(stack.prometheus, scraping_daemon, suspect["instance"])
+            for route in ("collector", "daemon"):
+                eventually(
+                    f"all of it, by way of the {route}",
+                    lambda route=route: (
+                        seen.value(route, "sidecar_commands_lost_total", family="cat") == 1
+                        and seen.value(route, "sidecar_commands_active", family="sleep", state="silent") == 1
+                        and seen.value(route, "sidecar_heartbeats_total", verdict="none") >= 1
+                        and seen.ask(route, "sidecar_suspect_output_age_seconds")
+                    ),
+                )
+            yield seen
+
+
+def prometheus_names(metric: Metric) -> list[str]:
+    """As the OpenTelemetry specification translates them (prometheus_and_openmetrics, Metric Metadata)."""
+    name = metric.name.replace(".", "_") + ("_seconds" if metric.unit == "s" else "")
+    if metric.instrument == "counter":
+        return [f"{name}_total"]
+    if metric.instrument == "histogram":
+        return [f"{name}_bucket", f"{name}_sum", f"{name}_count"]
+    return [name]
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize(("route", "whose"), ROUTES)
+def test_it_is_there_with_its_labels_and_no_others(measured: Measured, route: str, whose: set[str], name: str) -> None:
+    for each in prometheus_names(METRICS[name]):
+        series = measured.ask(route, each)
+        assert series, f"{each} is not in Prometheus"
+        own = {"le"} if each.endswith("_bucket") else set()
+        labels = {"__name__", *METRICS[name].attributes} | whose | own
+        assert {key for found, _ in series for key in found} == labels
+
+
+@pytest.mark.parametrize(("route", "whose"), ROUTES)
+def test_the_values_are_those_of_what_happened(measured: Measured, route: str, whose: set[str]) -> None:
+    def value(name: str, **labels: str) -> float:
+        return measured.value(route, name, **labels)
+
+    assert value("sidecar_commands_started_total", family="sleep") == 1
+    assert value("sidecar_commands_started_total", family="other") == 1  # true
+    assert value("sidecar_commands_lost_total", family="cat") == 1
+    assert value("sidecar_commands_lost_total", family="make") == 0, "born at 0"
+    assert value("sidecar_verdicts_total", family="npm", verdict="network_peer_dead") == 1
+    assert value("sidecar_heartbeats_total", verdict="frozen") == 0, "born at 0"
+    assert value("sidecar_command_duration_seconds_count", outcome="lost") == 1
+    assert value("sidecar_command_duration_seconds_bucket", outcome="exited", le="+Inf") == 1
+    assert value("sidecar_suspect_hidden") == 0
+    assert 1 < value("sidecar_output_age_seconds") < 120
+    assert 0 < value("sidecar_silence_ratio") < 2
+    assert abs(time.time() - value("sidecar_daemon_loop_timestamp_seconds")) < 10
+    age = value("sidecar_output_age_seconds")
+    assert abs(time.time() - value("sidecar_output_oldest_timestamp_seconds") - age) < 10
+    ((suspect, age),) = measured.ask(route, "sidecar_suspect_output_age_seconds")
+    expected = {"family": "npm", "verdict": "network_peer_dead", "trace_id": TRACE_ID, "session": "s-7"}
+    assert {key: suspect[key] for key in expected} == expected
+    assert age > 0
+    bounds = {float(found["le"]) for found, _ in measured.ask(route, "sidecar_command_duration_seconds_bucket")}
+    assert bounds == {*DURATION_BOUNDS_S, float("inf")}
+
+
+def test_by_way_of_the_collector_a_series_says_whose_it_is(measured: Measured) -> None:
+    ((labels, _),) = measured.ask("collector", "sidecar_output_age_seconds")
+    assert (labels["job"], labels["host_name"]) == ("sidecar", os.uname().nodename)
+    ((target, _),) = measured.ask("collector", "target_info")
+    assert target["service_version"]
+
+
+def test_the_trace_of_a_duration_is_beside_it(measured: Measured) -> None:
+    """An exemplar: from a slow bucket to the trace of the command that was slow."""
+    exemplars = measured.collector.exemplars(
+        f'sidecar_command_duration_seconds_bucket{{outcome="exited",instance="{measured.instance}"}}'
+    )
+    assert TRACE_ID in {exemplar.get("trace_id") for exemplar in exemplars}
