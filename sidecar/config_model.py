@@ -88,6 +88,10 @@ class Settings(BaseModel):
     heartbeat_interval_ns: int = _option(
         "heartbeat", "10s", RUN, "Beat after this long without output; 0 = never.", name="heartbeat_interval"
     )
+    verdicts: bool = _option("bool", "true", RUN, "Look why a command is silent.")
+    verdict_after_ns: int = _option(
+        "duration", "2s", RUN, "Look why the command is silent after this long without output.", name="verdict_after"
+    )
     pty: bool | None = _option(
         "pty", "auto", RUN, "Run the command on a pseudo-terminal; auto = if stdout is a terminal."
     )

@@ -53,6 +53,7 @@ AFTER_SPAWN = (
     "sidecar.supervisor.delivery",
     "sidecar.supervisor.leave",
     "sidecar.supervisor.reactions",
+    "sidecar.supervisor.silence",
     "sidecar.supervisor.loop",
     "sidecar.supervisor.relay",
     "sidecar.supervisor.reports",

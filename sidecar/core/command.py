@@ -10,9 +10,14 @@ from sidecar.core import frame as wire
 from sidecar.core.curation import Curated
 from sidecar.core.errors import FrameError, LifecycleError
 from sidecar.core.lifecycle import SETTLE_REASONS, Lifecycle
+from sidecar.core.verdict_fields import ADVICE_KEYS, KEYS
+from sidecar.core.verdict_names import GROUPS, group_of
 
 if TYPE_CHECKING:
     Frame = dict[str, Any]  # a checked frame: wire.parse has seen each key and its type
+
+_ROUNDING_MS = 100
+"""By so much two frames may disagree on when a verdict began, which is much less than a silence takes to get one."""
 
 
 class Beat:
@@ -53,8 +58,11 @@ class Command:
         self.heartbeat_count = 0
         self.beats: Curated[Beat] = Curated()
         self.verdict: str | None = None
+        self.verdict_count = 0
+        """Verdicts so far: grows with each other one, and with the same one anew in a later silence."""
+        self.finding: Frame = {}
+        """All that was said with the verdict: the keys of core.verdict_fields."""
         self._verdict_from_ms = self._verdict_said_ms = 0
-        self.evidence: list[str] = []
         self.total_bytes = 0
         self.total_lines = 0
         self.longest_silence_ms = 0
@@ -129,6 +137,18 @@ class Command:
         return self._age_ms + (now_ns - self._received_ns) // 1_000_000
 
     @property
+    def evidence(self) -> list[str]:
+        """The facts behind the verdict."""
+        evidence: list[str] = self.finding.get("evidence", [])
+        return evidence
+
+    @property
+    def verdict_group(self) -> str:
+        """Of the verdict: what its supervisor says, who may know more verdicts than we do; else by its name."""
+        group = self.finding.get("group")
+        return group if group in GROUPS else group_of(self.verdict)
+
+    @property
     def verdict_stands(self) -> bool:
         """There is a verdict, and no output came since it was said last: output ends what a verdict is about."""
         return self.verdict is not None and self._elapsed_ms - self._age_ms <= self._verdict_said_ms
@@ -146,9 +166,7 @@ class Command:
 
     def _progress(self, frame: "Frame", now_ns: int) -> None:
         payload = frame["shellProgress"]
-        changed = frame.get("verdict") is not None and frame["verdict"] != self.verdict
-        if frame.get("verdict") is not None:
-            self._verdict(frame["verdict"], frame.get("evidence"), payload["elapsedMs"])
+        changed = frame.get("verdict") is not None and self._verdict(frame, payload["elapsedMs"])
         age_ms = payload.get("lastOutputAgeMs")
         # A replay carries a selection of the beats: the producer's own count is the right one.
         self.heartbeat_count = frame.get("heartbeatCount", self.heartbeat_count + 1)
@@ -162,21 +180,26 @@ class Command:
         self.longest_silence_ms = max(self.longest_silence_ms, self._age_ms)
 
     def _take_verdict(self, frame: "Frame", now_ns: int) -> None:
-        changed = frame["verdict"] != self.verdict
-        self._verdict(frame["verdict"], frame.get("evidence"), frame["elapsedMs"])
-        if not changed:
+        if not self._verdict(frame, frame["elapsedMs"]):
             return  # newer evidence for the same is no event
         # The frame does not say how old the output is; our own clock does, near enough. Not in a replay.
         known = self.has_output and not frame.get("replay")
         age_ms = self.output_age_ms(now_ns) if known else None
         self.beats.add(Beat(frame["seq"], frame["elapsedMs"], age_ms, self.verdict, is_heartbeat=False), change=True)
 
-    def _verdict(self, verdict: str, evidence: list[str] | None, elapsed_ms: int) -> None:
-        if verdict != self.verdict:
-            self._verdict_from_ms = elapsed_ms
+    def _verdict(self, frame: "Frame", elapsed_ms: int) -> bool:
+        """True: another one, or the same that began anew after it was said last (in a later silence)."""
+        name = frame["verdict"]
+        from_ms = self._verdict_from_ms if name == self.verdict else elapsed_ms
+        if "sinceMs" in frame:
+            from_ms = elapsed_ms - frame["sinceMs"]
+        is_new = name != self.verdict or from_ms > self._verdict_said_ms + _ROUNDING_MS
+        self._verdict_from_ms = from_ms
         self._verdict_said_ms = elapsed_ms
-        self.verdict = verdict
-        self.evidence = evidence or []
+        self.verdict = name
+        self.finding = {key: frame[key] for key in (*KEYS, *ADVICE_KEYS) if key in frame}
+        self.verdict_count += is_new
+        return is_new
 
     def _output(self, counts: "Frame", elapsed_ms: int, age_ms: int, now_ns: int) -> None:
         self.has_output = True

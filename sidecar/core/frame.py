@@ -14,9 +14,10 @@ and by type (all times in milliseconds; `?` = may be absent):
                       toolName? toolCallId? sessionId? timeoutMs? silenceTimeoutMs? heartbeatIntervalMs
                       io ("pipe" | "pty" | "direct") startUnixMs startMonotonicMs commandLine?
     shell_progress    shellProgress (the reference object, nothing else in it) heartbeatCount? (so far, this one
-                      included) longestSilenceMs? verdict? evidence?
+                      included) longestSilenceMs? and where there is a verdict the keys of core/verdict_fields.py:
+                      verdict? group? confidence? sinceMs? alive? progress? leaf? evidence? hint? unseen?
     output_activity   elapsedMs lastOutputAgeMs totalLines totalBytes   (to the daemon only, never fanned out)
-    verdict           elapsedMs verdict evidence? (list of strings)
+    verdict           elapsedMs verdict, and the same further keys as above
     command_settled   reason exitCode? signal? ("SIGKILL") error? ("ENOENT") elapsedMs totalBytes totalLines
                       heartbeatCount lastOutputAgeMs? longestSilenceMs descendantsLeft (count) maxRssBytes?
                       cpuUserMs? cpuSystemMs? suspendedMs? outputHeldBy? (list of strings) stop? (the receipt
@@ -70,6 +71,17 @@ _IDENTITY_OPTIONAL: dict[str, tuple[type, ...]] = {
     "silenceTimeoutMs": _INT,
     "commandLine": _STR,
 }
+_VERDICT_OPTIONAL: dict[str, tuple[type, ...]] = {
+    "group": _STR,
+    "confidence": _STR,
+    "sinceMs": _INT,
+    "alive": (bool,),
+    "progress": (bool,),
+    "leaf": (dict,),
+    "evidence": (list,),
+    "hint": _STR,
+    "unseen": (list,),
+}
 _REQUIRED: dict[str, dict[str, tuple[type, ...]]] = {
     STARTED: {**_IDENTITY_REQUIRED, "pid": _INT},
     PROGRESS: {"shellProgress": (dict,)},
@@ -87,9 +99,9 @@ _REQUIRED: dict[str, dict[str, tuple[type, ...]]] = {
 }
 _OPTIONAL: dict[str, dict[str, tuple[type, ...]]] = {
     STARTED: _IDENTITY_OPTIONAL,
-    PROGRESS: {"longestSilenceMs": _INT, "heartbeatCount": _INT, "verdict": _STR, "evidence": (list,)},
+    PROGRESS: {"longestSilenceMs": _INT, "heartbeatCount": _INT, "verdict": _STR, **_VERDICT_OPTIONAL},
     ACTIVITY: {},
-    VERDICT: {"evidence": (list,)},
+    VERDICT: _VERDICT_OPTIONAL,
     SETTLED: {
         "exitCode": _INT,
         "signal": _STR,
@@ -181,6 +193,11 @@ def parse(line: bytes) -> "dict[str, Json] | None":
             known[key] = _checked(kind, key, frame[key], types)
     if kind == PROGRESS and not is_shell_progress(known["shellProgress"]):
         raise FrameError("shell_progress frame whose shellProgress is not of the reference shape")
+    if "leaf" in known:
+        from sidecar.core.verdict_fields import is_leaf
+
+        if not is_leaf(known["leaf"]):
+            raise FrameError(f"{kind} frame whose leaf is no pid and program")
     if "stop" in known:
         from sidecar.core.receipt import is_receipt
 
@@ -282,8 +299,7 @@ def native(command: "Mapping[str, Json]", progress: "Mapping[str, Json]") -> dic
         "v": VERSION,
         "seq": progress["seq"],
         "commandId": progress["commandId"],
-        "verdict": progress.get("verdict"),
-        "evidence": progress.get("evidence"),
+        **{key: progress.get(key) for key in ("verdict", *_VERDICT_OPTIONAL) if key not in ("hint", "unseen")},
     }
     meta: dict[str, Json] = {
         "toolName": command.get("toolName"),

@@ -19,10 +19,10 @@ class HeartbeatClock:
     not with each chunk.
     """
 
-    __slots__ = ("_deadline_ns", "_interval_ns", "_silent_since_ns", "_stopped", "count")
+    __slots__ = ("_deadline_ns", "_silent_since_ns", "_stopped", "count", "interval_ns")
 
     def __init__(self, interval_ns: int, started_ns: int) -> None:
-        self._interval_ns = interval_ns
+        self.interval_ns = interval_ns
         self._silent_since_ns = started_ns
         self._deadline_ns = started_ns + interval_ns
         self._stopped = interval_ns <= 0
@@ -59,14 +59,14 @@ class HeartbeatClock:
         """
         if self._stopped or now_ns < self._deadline_ns:
             return None
-        due_ns = self._silent_since_ns + self._interval_ns
+        due_ns = self._silent_since_ns + self.interval_ns
         if due_ns > self._deadline_ns:
             # There was output since the deadline was set. If even the moved deadline has passed (a late
             # call), the silence is real; else only its clock is put right.
             self._deadline_ns = due_ns
             if now_ns < due_ns:
                 return NOTE
-        missed = (now_ns - self._deadline_ns) // self._interval_ns
-        self._deadline_ns += (missed + 1) * self._interval_ns
+        missed = (now_ns - self._deadline_ns) // self.interval_ns
+        self._deadline_ns += (missed + 1) * self.interval_ns
         self.count += 1
         return BEAT

@@ -24,7 +24,7 @@ DEFAULT_FORMAT: Final = "ndjson"
 
 Record = dict[str, Any]
 # What a record can do without, most dispensable first, where it does not fit into a line otherwise.
-_DISPENSABLE: Final = ("evidence", "commandLine", "traceState", "tracestate", "parentSpanId")
+_DISPENSABLE: Final = ("evidence", "unseen", "commandLine", "traceState", "tracestate", "parentSpanId")
 
 
 class Encoder(Protocol):
@@ -76,10 +76,8 @@ def counts_of(command: Command, now_ns: int) -> Record:
     }
     if command.has_output:
         counts["lastOutputAgeMs"] = command.output_age_ms(now_ns)
-    if command.verdict is not None:
-        counts["verdict"] = command.verdict
-    if command.evidence:
-        counts["evidence"] = command.evidence
+    if command.verdict_stands:
+        counts |= {**command.finding, "group": command.verdict_group, "sinceMs": command.verdict_held_ms(now_ns)}
     return counts
 
 

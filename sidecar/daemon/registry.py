@@ -81,7 +81,7 @@ class Registry:
         command = self.running.get(command_id)
         if command is None:
             return self._born(frame, replay, now_ns)
-        verdict_before = command.verdict
+        verdicts_before = command.verdict_count
         if not command.apply(frame, now_ns):
             return []
         kind = frame["type"]
@@ -93,7 +93,7 @@ class Registry:
             self._end(command_id)
             return [Settled(command, replay)]
         # The same verdict once more (its evidence may be newer) is no change.
-        return [VerdictChanged(command, frame, replay)] if command.verdict != verdict_before else []
+        return [VerdictChanged(command, frame, replay)] if command.verdict_count != verdicts_before else []
 
     def lose(self, command_id: str, now_ns: int) -> Settled | None:
         """The producer of a command is gone for good. None where the command is not running (any more)."""

@@ -35,6 +35,22 @@ OPTIONS: tuple[tuple[str, str, str | None, str, str, object], ...] = (
         10_000_000_000,
     ),
     (
+        "verdicts",
+        "verdicts",
+        "--verdicts",
+        "SIDECAR_VERDICTS",
+        "bool",
+        True,
+    ),
+    (
+        "verdict_after",
+        "verdict_after_ns",
+        "--verdict-after",
+        "SIDECAR_VERDICT_AFTER",
+        "duration",
+        2_000_000_000,
+    ),
+    (
         "pty",
         "pty",
         "--pty",

@@ -12,6 +12,7 @@ import time
 from sidecar.core.heartbeat import BEAT, NOTE, HeartbeatClock
 from sidecar.core.lifecycle import RUNNING, SILENCE, STOPPING, TIMEOUT, Lifecycle
 from sidecar.supervisor.reactions import Reactions
+from sidecar.supervisor.silence import Silence
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Loop:
         self._leave_at_ns: int | None = None
         self._taken_bytes = -1
         self._preload_at_ns: int | None = stats.started_ns + _PRELOAD_AFTER_NS
+        self.silence = Silence(options, child, channels, stats, reports, delivery, terminal, self.heartbeat)
         self._poll = select.poll()
         self._polled: dict[int, int] = {}
 
@@ -93,6 +95,8 @@ class Loop:
                 self.reactions.signals(self._signals.read())
             now_ns = self.clock_ns()
             self._move_bytes(ready, now_ns)
+            if self.silence.descriptor is not None and ready.get(self.silence.descriptor):
+                self.silence.ready(now_ns)
             self._serve_link(ready, now_ns)
             self._clocks(self.clock_ns())
             if self._done(self.clock_ns()):
@@ -116,6 +120,7 @@ class Loop:
                 self._preload_at_ns,
                 self.reactions.deadline_ns,
                 None if self._files is None else self._files.deadline_ns,
+                self.silence.deadline_ns,
                 None if link is None else link.retry_ns,
             )
             if at_ns is not None
@@ -142,6 +147,8 @@ class Loop:
             if channel.sink.pollable and (channel.open or channel.blocked):
                 # With nothing to write we still want to hear that the reader has gone.
                 wanted[channel.sink.descriptor] = select.POLLOUT if channel.blocked else 0
+        if self.silence.descriptor is not None:
+            wanted[self.silence.descriptor] = select.POLLIN
         if self._keys is not None:
             wanted.update(self._keys.interest(wanted))
         link = self._delivery.link
@@ -162,7 +169,10 @@ class Loop:
 
     def reap(self) -> bool:
         """True = the command has just ended."""
+        stopped_by = self._child.stopped_by
         if not self._child.reap():
+            if self._child.stopped_by != stopped_by:
+                self.silence.stopped_or_continued(self.clock_ns())
             return False
         self.heartbeat.stop()
         self._silence_timeout_ns = None
@@ -171,6 +181,7 @@ class Loop:
             self._terminal.command_exited()
         for channel in self._channels:
             channel.exit_seen()
+        self.silence.exited(self.clock_ns())
         return True
 
     def hurry(self) -> None:
@@ -228,6 +239,7 @@ class Loop:
         self.lifecycle.stop(reason)
         self.heartbeat.stop()
         self._timeout_at_ns = self._silence_timeout_ns = None
+        self.silence.end()
         self.stopped = Stop(
             self._child,
             asked_by,
@@ -250,11 +262,13 @@ class Loop:
                 channel.reader_gone()
             if channel.wants_read and ready.get(channel.source) and channel.pump(now_ns):
                 self.heartbeat.output(now_ns)
+                self.silence.output(now_ns)
         if self._keys is not None:
             self._keys.move(ready)
         written_ns = None if self._files is None else self._files.look(now_ns)
         if written_ns is not None:
             self.heartbeat.output(max(written_ns, self.heartbeat.silent_since_ns))
+            self.silence.output(now_ns)
 
     def relay_what_is_there(self) -> None:
         """Before we stop: what the command has written belongs before the shell's next prompt."""
@@ -294,9 +308,11 @@ class Loop:
         self.reactions.tick(now_ns)
         due = self.heartbeat.tick(now_ns)
         if due == BEAT:
-            self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns))
+            verdict = self.silence.verdict(now_ns)
+            self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns, verdict))
         elif due == NOTE and self._stats.last_output_ns is not None:
             self._delivery.send(self._reports.activity(self._stats, now_ns))
+        self.silence.tick(now_ns)
         if self.stopped is not None:
             self.stopped.tick(now_ns)
         if self._preload_at_ns is not None and now_ns >= self._preload_at_ns:

@@ -52,6 +52,8 @@ class RunOptions:
         "timeout_ns",
         "tool_call_id",
         "tool_name",
+        "verdict_after_ns",
+        "verdicts",
     )
     argv: list[str]
     capture_command: bool
@@ -68,6 +70,8 @@ class RunOptions:
     timeout_ns: int | None
     tool_call_id: str | None
     tool_name: str | None
+    verdict_after_ns: int
+    verdicts: bool
 
     def __init__(self, argv: list[str], values: "Mapping[str, object]") -> None:
         """`values` has every attribute but argv, validated; others in it are ignored."""

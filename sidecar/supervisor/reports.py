@@ -61,8 +61,10 @@ class Reports:
     def started(self, pid: int) -> "Frame":
         return self._frame(wire.STARTED, {**self._identity, "pid": pid})
 
-    def progress(self, stats: "OutputStats", heartbeat_count: int, now_ns: int) -> "Frame":
-        """A heartbeat: what the wire calls shell_progress."""
+    def progress(
+        self, stats: "OutputStats", heartbeat_count: int, now_ns: int, verdict: "Frame | None" = None
+    ) -> "Frame":
+        """A heartbeat: what the wire calls shell_progress. `verdict`: the keys of core.verdict_fields."""
         payload = wire.progress_payload(
             self._elapsed_ms(now_ns),
             last_output_age_ms=self._age_ms(stats, now_ns),
@@ -75,8 +77,13 @@ class Reports:
             "shellProgress": payload,
             "heartbeatCount": heartbeat_count,
             "longestSilenceMs": longest_ms,
+            **(verdict or {}),
         }
         return self._frame(wire.PROGRESS, fields)
+
+    def verdict(self, verdict: "Frame", now_ns: int) -> "Frame":
+        """The verdict has changed between heartbeats. `verdict`: the keys of core.verdict_fields."""
+        return self._frame(wire.VERDICT, {"elapsedMs": self._elapsed_ms(now_ns), **verdict})
 
     def activity(self, stats: "OutputStats", now_ns: int) -> "Frame":
         """For the daemon only: output came since the last frame."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sidecar.core.receipt import sent_in_words
-from sidecar.core.verdict_names import group_of
 from sidecar.telemetry.conventions import attributes as a
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def moment(command: Command, elapsed_ms: int, age_ms: int | None) -> Attributes:
     if command.has_output:
         attributes |= {a.OUTPUT_BYTES: command.total_bytes, a.OUTPUT_LINES: command.total_lines}
     if command.verdict is not None:
-        attributes[a.VERDICT_GROUP] = group_of(command.verdict)
+        attributes[a.VERDICT_GROUP] = command.verdict_group
     return attributes
 
 

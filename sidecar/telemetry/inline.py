@@ -98,12 +98,12 @@ class InlineSink:
             else:
                 telemetry.command_settled(command)
             return
-        before = command.verdict
+        verdicts_before = command.verdict_count
         if not command.apply(frame, now_ns):
             return
         if frame["type"] == wire.PROGRESS:
             telemetry.heartbeat(command, frame)
-        elif frame["type"] == wire.VERDICT and command.verdict != before:
+        elif frame["type"] == wire.VERDICT and command.verdict_count != verdicts_before:
             telemetry.verdict_changed(command, frame)
         elif frame["type"] == wire.SETTLED:
             del self._commands[command.id]

@@ -39,13 +39,15 @@ if TYPE_CHECKING:
 class _Live:
     """What is remembered of a command between its events."""
 
-    __slots__ = ("identity", "thinning", "verdict")
+    __slots__ = ("identity", "thinning", "verdict", "verdict_count")
 
     def __init__(self, command: Command) -> None:
         self.identity: Identity = identity_of(command)
         self.thinning = Thinning(command.identity["heartbeatIntervalMs"])
         # An earlier daemon has told of a replayed command's verdict.
-        self.verdict: str | None = command.verdict if command.identity.get("replay") else None
+        replayed = bool(command.identity.get("replay"))
+        self.verdict: str | None = command.verdict if replayed else None
+        self.verdict_count = command.verdict_count if replayed else 0
 
 
 class Telemetry:
@@ -197,8 +199,9 @@ class Telemetry:
 
     def _note_verdict(self, command: Command, live: _Live, seq: int, elapsed_ms: int, age_ms: int | None) -> bool:
         """Tell of a change of verdict, once. Whether there was one."""
-        if command.verdict is None or command.verdict == live.verdict:
+        if command.verdict_count == live.verdict_count:
             return False
+        live.verdict_count = command.verdict_count
         previous, live.verdict = live.verdict, command.verdict
         if self._metrics is not None:
             self._metrics.verdict(command)

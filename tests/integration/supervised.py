@@ -108,7 +108,8 @@ def install(prefix: Path) -> None:
     for name in ("sidecar", "sidecar-sh"):
         shutil.copy(ROOT / "bin" / name, prefix / "bin" / name)
         (prefix / "bin" / name).chmod(0o755)
-    shutil.copytree(ROOT / "sidecar", packages / "sidecar", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("sidecar", "collectors"):
+        shutil.copytree(ROOT / name, packages / name, ignore=shutil.ignore_patterns("__pycache__"))
     (prefix / "bin" / "python3").symlink_to(os.path.realpath(sys.executable))
     (prefix / "pyvenv.cfg").write_text(f"home = {Path(os.path.realpath(sys.executable)).parent}\n")
     others = [path for path in sys.path if path.endswith("site-packages")]

@@ -105,6 +105,8 @@ def options(interval_ns: int, timeout_ns: int | None, tool_call_id: str | None) 
             "timeout_ns": timeout_ns,
             "tool_call_id": tool_call_id,
             "tool_name": "run_shell_command",
+            "verdict_after_ns": 2000 * MS,
+            "verdicts": False,
         },
     )
 

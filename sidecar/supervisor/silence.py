@@ -1,0 +1,108 @@
+"""When a silence is long enough to ask why: the loop's handle on `looking`, which is loaded only then."""
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
+if TYPE_CHECKING:
+    from sidecar.core.frame import Json
+    from sidecar.core.heartbeat import HeartbeatClock
+    from sidecar.core.output import OutputStats
+    from sidecar.supervisor.child import Child
+    from sidecar.supervisor.delivery import Delivery
+    from sidecar.supervisor.looking import Looking
+    from sidecar.supervisor.options import RunOptions
+    from sidecar.supervisor.relay import Channel
+    from sidecar.supervisor.reports import Reports
+    from sidecar.supervisor.terminal import Terminal
+
+
+class Silence:
+    """Call `tick` at `deadline_ns` (None: never), `ready` when `descriptor` (None: there is none) is readable.
+
+    A command that is never silent for `verdict_after` costs a comparison now and then.
+    """
+
+    def __init__(
+        self,
+        options: "RunOptions",
+        child: "Child",
+        channels: "list[Channel]",
+        stats: "OutputStats",
+        reports: "Reports",
+        delivery: "Delivery",
+        terminal: "Terminal | None",
+        heartbeat: "HeartbeatClock",
+    ) -> None:
+        self._after_ns = options.verdict_after_ns
+        self._child = child
+        self._channels = channels
+        self._stats = stats
+        self._reports = reports
+        self._delivery = delivery
+        self._terminal = terminal
+        self._heartbeat = heartbeat
+        self._looking: Looking | None = None
+        self._is_over = not options.verdicts
+        self.deadline_ns = None if self._is_over else stats.started_ns + self._after_ns
+
+    @property
+    def descriptor(self) -> int | None:
+        return None if self._looking is None else self._looking.descriptor
+
+    def tick(self, now_ns: int) -> None:
+        if self.deadline_ns is None or now_ns < self.deadline_ns:
+            return
+        silent_enough_ns = self._stats.silent_since_ns + self._after_ns
+        if self._looking is None and now_ns < silent_enough_ns:
+            self.deadline_ns = silent_enough_ns
+        else:
+            looking = self._load()
+            self.deadline_ns = None if looking is None else looking.tick(now_ns)
+
+    def ready(self, now_ns: int) -> None:
+        """A look has come back."""
+        if self._looking is not None:
+            self.deadline_ns = self._looking.take(now_ns)
+
+    def output(self, now_ns: int) -> None:
+        if self._looking is not None:
+            if self._looking.has_verdict:
+                # It is over. Without a word the daemon would go on saying it for the rest of the interval.
+                self._delivery.send(self._reports.activity(self._stats, now_ns))
+            self.deadline_ns = self._looking.output(now_ns)
+
+    def stopped_or_continued(self, now_ns: int) -> None:
+        """The direct child was: that is looked at whatever the silence."""
+        looking = None if self._is_over else self._load()
+        if looking is not None:
+            self.deadline_ns = looking.hurry(now_ns)
+
+    def exited(self, now_ns: int) -> None:
+        if self._looking is not None:
+            self.deadline_ns = self._looking.exited(now_ns)
+
+    def end(self) -> None:
+        """A stop has begun: nothing is said any more."""
+        self._is_over = True
+        self.deadline_ns = None
+        if self._looking is not None:
+            self._looking.end()
+
+    def verdict(self, now_ns: int) -> "dict[str, Json]":
+        """The published verdict as keys of a frame; empty while there is none."""
+        return {} if self._looking is None else self._looking.fields(now_ns)
+
+    def _load(self) -> "Looking | None":
+        if self._looking is None:
+            try:
+                from sidecar.supervisor.looking import Looking
+            except ImportError:
+                self._is_over = True  # an upgrade removed us while the command runs: it goes on without
+                self.deadline_ns = None
+                return None
+            terminal = None if self._terminal is None else self._terminal.master
+            self._looking = Looking(
+                self._child, terminal, self._channels, self._stats, self._heartbeat, self._after_ns, self._tell
+            )
+        return self._looking
+
+    def _tell(self, verdict: "dict[str, Json]", now_ns: int) -> None:
+        self._delivery.send(self._reports.verdict(verdict, now_ns))

@@ -1,0 +1,186 @@
+"""Why a supervised command is silent: seen by a subscriber, in heartbeats and in `ps --json`, on real processes.
+
+Which verdict a state earns is the business of the tests of the rules; here it is that the supervisor sees it, in time.
+"""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from supervised import Installation, on_linux, until
+from verdict_watch import Record, watched
+
+pytestmark = on_linux
+PROMPT_MS = 3000
+
+
+@pytest.fixture
+def held_pipe() -> Iterator[int]:
+    """The read end of a pipe whose only writer is the test, as an agent's stdin is."""
+    reader, writer = os.pipe()
+    yield reader
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.fixture
+def agent_terminal() -> Iterator[int]:
+    """The terminal that an agent gives a command."""
+    master, slave = pty.openpty()
+    yield slave
+    os.close(slave)
+    os.close(master)
+
+
+def is_whole(record: Record) -> bool:
+    return record.keys() >= {"verdict", "group", "confidence", "sinceMs", "alive", "progress", "leaf", "evidence"}
+
+
+def test_a_read_of_a_stdin_that_only_the_agent_can_fill(sidecar: Installation, held_pipe: int) -> None:
+    with watched(sidecar, "bash", "-c", "read -r x; echo done", stdin=held_pipe) as command:
+        found = command.verdict()
+        assert (found["verdict"], found["group"]) == ("awaiting_input", "needs_someone")
+        assert found["elapsedMs"] < PROMPT_MS
+        assert is_whole(found)
+        assert found["leaf"]["program"] == "bash"
+        listed = command.listed()
+        assert is_whole(listed)
+        assert (listed["verdict"], listed["leaf"]) == (found["verdict"], found["leaf"])
+        assert listed["sinceMs"] >= found["sinceMs"]
+
+
+@pytest.mark.parametrize(
+    ("program", "evidence"),
+    [("read -r -p 'Proceed? ' x", "a line"), ("read -r -s -p 'Password: ' x", "echo off"), ("exec cat", "a line")],
+)
+def test_a_prompt_on_a_terminal(sidecar: Installation, agent_terminal: int, program: str, evidence: str) -> None:
+    streams = {"stdin": agent_terminal, "stdout": agent_terminal, "stderr": agent_terminal}
+    with watched(sidecar, "bash", "-c", program, **streams) as command:
+        found = command.verdict()
+        assert found["verdict"] == "awaiting_input"
+        assert found["elapsedMs"] < PROMPT_MS + 200, "bash writes its prompt first"
+        assert evidence in found["evidence"][0]
+
+
+def test_getpass_is_a_secret_prompt(sidecar: Installation, agent_terminal: int) -> None:
+    streams = {"stdin": agent_terminal, "stdout": agent_terminal, "stderr": agent_terminal}
+    with watched(sidecar, sys.executable, "-c", "import getpass; getpass.getpass()", **streams) as command:
+        found = command.verdict()
+        assert found["verdict"] == "awaiting_input"
+        assert "secret" in found["evidence"][0]
+
+
+def test_a_sleep_in_frames_beats_and_the_list(sidecar: Installation) -> None:
+    with watched(sidecar, "sleep", "300", flags=("--heartbeat-interval", "5s")) as command:
+        first = command.verdict()
+        assert (first["verdict"], first["group"], first["confidence"]) == ("sleeping", "waiting", "measured")
+        assert (first["alive"], first["progress"]) == (True, False)
+        beats = [command.beat(), command.beat()]
+        assert [beat["verdict"] for beat in beats] == ["sleeping", "sleeping"]
+        assert all(is_whole(beat) for beat in beats)
+        assert beats[1]["sinceMs"] - beats[0]["sinceMs"] >= 4000
+        assert sum(frame.get("type") == "verdict" for frame in command.frames) == 1, "what goes on is not repeated"
+        assert command.listed()["evidence"] == beats[1]["evidence"]
+
+
+def test_work_two_levels_down_behind_a_pipe(sidecar: Installation) -> None:
+    line = f"timeout 60 {sys.executable} -c 'while 1: pass' 2>&1 | tail -200"
+    with watched(sidecar, "bash", "-c", line) as command:
+        found = command.verdict("computing")
+        assert found["group"] == "working"
+        assert found["progress"] is True
+        assert found["leaf"]["program"].startswith("python")
+
+
+def test_stopped_and_resumed_are_told_at_once(sidecar: Installation) -> None:
+    with watched(sidecar, "bash", "-c", "kill -STOP $$; exec sleep 60") as command:
+        found = command.verdict()
+        assert (found["verdict"], found["group"]) == ("stopped", "needs_someone")
+        assert "STOP" in found["evidence"][0]
+        assert found["elapsedMs"] < 2000, "the kernel says so, no silence need be waited for"
+        os.kill(found["leaf"]["pid"], signal.SIGCONT)
+        assert command.verdict("sleeping", within_s=6)["elapsedMs"] > found["elapsedMs"]
+
+
+def test_a_fifo_that_nobody_opens(sidecar: Installation, tmp_path: Path) -> None:
+    fifo = tmp_path / "f"
+    os.mkfifo(fifo)
+    with watched(sidecar, "cat", str(fifo)) as command:
+        found = command.verdict()
+        assert (found["verdict"], found["group"]) == ("fifo_wait", "needs_someone")
+        assert str(fifo) in found["evidence"][0]
+
+
+def test_a_lock_that_its_owner_waits_for(sidecar: Installation) -> None:
+    code = "import threading as t; l = t.Lock(); l.acquire(); l.acquire()"
+    with watched(sidecar, sys.executable, "-c", code) as command:
+        found = command.verdict()
+        assert (found["verdict"], found["group"]) == ("deadlock_suspected", "may_be_hung")
+        assert (found["alive"], found["progress"]) == (True, False)
+
+
+def test_a_service_that_listens(sidecar: Installation) -> None:
+    code = "import socket; s = socket.create_server(('127.0.0.1', 0)); s.accept()"
+    with watched(sidecar, sys.executable, "-c", code) as command:
+        found = command.verdict()
+        assert (found["verdict"], found["group"]) == ("listening", "waiting")
+
+
+def test_a_connect_that_nobody_answers(sidecar: Installation) -> None:
+    code = (
+        "import socket\n"
+        "s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(0)\n"
+        "k = [socket.create_connection(s.getsockname()) for _ in range(9)]\n"
+    )
+    with watched(sidecar, sys.executable, "-c", code) as command:
+        found = command.verdict("network_connecting")
+        assert found["group"] == "may_be_hung"
+        assert "127.0.0.1" in found["evidence"][0]
+
+
+def test_output_ends_a_verdict_and_the_next_silence_has_its_own(sidecar: Installation, held_pipe: int) -> None:
+    code = "read -r x; echo thanks; read -r x"
+    reader, writer = os.pipe()
+    with watched(sidecar, "bash", "-c", code, stdin=reader) as command:
+        first = command.verdict("awaiting_input")
+        os.write(writer, b"yes\n")
+        until(lambda: "verdict" not in command.listed(), within_s=5)
+        second = command.verdict("awaiting_input")
+        assert second["elapsedMs"] > first["elapsedMs"] + 2000
+    os.close(reader)
+    os.close(writer)
+
+
+def test_output_that_nobody_takes(sidecar: Installation) -> None:
+    with watched(sidecar, "sh", "-c", "exec yes", stdout=subprocess.PIPE) as command:
+        found = command.verdict("output_blocked")
+        assert found["group"] == "needs_someone"
+
+
+def test_a_command_of_less_than_two_seconds_is_not_looked_at(sidecar: Installation) -> None:
+    with watched(sidecar, "sleep", "1.5") as command:
+        command.process.wait()
+        time.sleep(0)
+        command.until(lambda record: record.get("type") == "command_settled")
+        assert not any(frame.get("type") == "verdict" for frame in command.frames)
+
+
+def test_with_no_verdicts_nobody_looks(sidecar: Installation) -> None:
+    with watched(sidecar, "sleep", "60", flags=("--no-verdicts", "--heartbeat-interval", "4s")) as command:
+        assert "verdict" not in command.beat()
+        descriptors = os.listdir(f"/proc/{command.process.pid}/task")
+        assert len(descriptors) == 1, "no thread either"
+
+
+def test_a_hostile_name_is_shown_for_what_it_is(sidecar: Installation, tmp_path: Path) -> None:
+    code = "open('/proc/self/comm', 'wb').write(b'a) R 1\\n\\x1b[2J\\xff'); import time; time.sleep(99)"
+    with watched(sidecar, sys.executable, "-c", code) as command:
+        found = command.verdict("sleeping")
+        assert found["leaf"]["program"].isprintable()
+        assert found["leaf"]["program"].startswith("a) R 1\\n\\x1b[2J")
