@@ -7,7 +7,7 @@ from sidecar.detach import close_all_but
 
 
 def leave_drainer(descriptors: list[int]) -> None:
-    """Somebody of the command's tree lives on and holds these read ends' other side: keep reading for them.
+    """Somebody lives on and holds these read ends' other side: keep reading for them.
 
     A process of its own, in its own session, throws away what they write until the last one closes, so that
     our leaving does not kill them by SIGPIPE. It holds none of the agent's streams.

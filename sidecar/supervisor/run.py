@@ -140,7 +140,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     delivery.send(reports.settled(reason, stats, loop.heartbeat.count, ended_ns, extra))
     delivery.close()
     held = [channel.source for channel in channels if channel.open]
-    if held and left:
+    if held:  # also by somebody whom we cannot see: without /proc, or no descendant of ours
         from sidecar.supervisor.drainer import leave_drainer
 
         leave_drainer(held)
