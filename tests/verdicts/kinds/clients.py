@@ -70,6 +70,23 @@ def pip_silent_server(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("network_wait", "polling", needs=["/usr/bin/pip3"])
+def pip_on_a_terminal(stage: Stage) -> None:
+    peer = stage.peer("hold")
+    stage.run("/usr/bin/pip3", "download", "--no-cache-dir", "--index-url", peer.url, "nothing", terminal=True)
+    peer.expect("data")
+    stage.rest(0.1)
+
+
+@scenario("network_wait", "awaiting_input", needs=["curl"])
+def curl_as_telnet(stage: Stage) -> None:
+    # It passes on what comes from its standard input, and waits for the server.
+    peer = stage.peer("hold")
+    stage.run("curl", "-sS", f"telnet://{peer.host}:{peer.port}", stdin="pipe")
+    peer.expect("accepted")
+    stage.rest(0.1)
+
+
 @scenario("network_wait", "polling", needs=["npm"])
 def npm_silent_server(stage: Stage) -> None:
     peer = stage.peer("hold")

@@ -227,6 +227,13 @@ def traced_sleep(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("sleeping", "traced", needs=["gdb"])
+def traced_by_a_debugger_and_running(stage: Stage) -> None:
+    stage.run("gdb", "-q", "-nx", "-batch", "-ex", "run", "--args", "sleep", "300", env={"DEBUGINFOD_URLS": ""})
+    stage.member("sleep")
+    stage.rest()
+
+
 @scenario("computing", needs=["strace"])
 def traced_computation(stage: Stage) -> None:
     stage.run("strace", "-f", "-o", "/dev/null", "sh", "-c", "while :; do :; done")

@@ -151,6 +151,21 @@ def watch_tail_on_a_terminal(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("polling", "watching_files")
+def watch_nothing(stage: Stage) -> None:
+    # What keeps many a container alive. A device cannot be watched: tail looks once a second.
+    stage.run("tail", "-f", "/dev/null")
+    stage.rest()
+
+
+@scenario("listening", "internal_wait", needs=["node"])
+def serve_a_debugger(stage: Stage) -> None:
+    # Nothing runs until somebody connects.
+    stage.run("node", "--inspect-brk=127.0.0.1:0", "-e", "1")
+    stage.expect("Debugger listening")
+    stage.rest()
+
+
 @scenario("watching_files", "polling")
 def watch_tail_of_many_below_a_grep(stage: Stage) -> None:
     (stage.scratch / "log").write_text("line\n")

@@ -229,6 +229,76 @@ def sleep_of_two_hundred(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("sleeping", "signal_wait")
+def sleep_for_ever(stage: Stage) -> None:
+    # coreutils calls pause(2) for it, or sleeps very long.
+    stage.run("sleep", "infinity")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_with_a_hostile_name(stage: Stage) -> None:
+    # A name that ends the field in /proc/PID/stat early, and one with a line break.
+    code = "import time; open('/proc/self/comm', 'w').write({!r}); time.sleep(300)"
+    one, other = (stage.python(code.format(name)) for name in (") R 1 (", "a\nState: R"))
+    stage.run("sh", "-c", '"$1" -c "$2" & "$1" -c "$3" & wait', "sh", one[0], one[-1], other[-1])
+    stage.until(lambda: len(stage.tree()) == 3, "not both of them came")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_of_two_hundred_threads(stage: Stage) -> None:
+    stage.run(
+        *stage.python(
+            "import threading, time\nfor _ in range(200): threading.Thread(target=time.sleep, args=(300,)).start()\n"
+            "print('ready')"
+        )
+    )
+    stage.expect("ready")
+    stage.rest()
+
+
+@scenario("sleeping")
+def sleep_thirty_shells_deep(stage: Stage) -> None:
+    script = 'if [ $1 -gt 0 ]; then sh "$0" $(($1 - 1)); else sleep 300; fi; true'
+    (stage.scratch / "deeper").write_text(script)
+    stage.run("sh", "deeper", "30")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping", needs=["git"])
+def sleep_in_a_hook_of_git(stage: Stage) -> None:
+    script = (
+        "git init -q . && printf '#!/bin/sh\\nsleep 300\\n' >.git/hooks/pre-commit && chmod +x .git/hooks/pre-commit "
+        "&& git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
+    )
+    stage.run("sh", "-c", script)
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping", "fifo_wait")
+def sleep_before_a_fifo_is_opened(stage: Stage) -> None:
+    stage.run("sh", "-c", "mkfifo f; (sleep 300; echo x >f) & cat f")
+    stage.member("cat")
+    stage.member("sleep")
+    stage.rest()
+
+
+@scenario("sleeping", "stopped")
+def sleep_beside_a_stopped_one(stage: Stage) -> None:
+    stage.run("bash", "-c", "sleep 300 & kill -STOP $!; sleep 301")
+    stage.until(lambda: len(stage.tree()) >= 2, "not both of them came")
+    stage.rest()
+
+
+@scenario("polling")
+def poll_at_the_start_of_a_pipeline(stage: Stage) -> None:
+    stage.run("sh", "-c", "while sleep 0.2; do echo x; done | cat >/dev/null")
+    stage.member("sleep")
+
+
 @scenario("sleeping", needs=["script"])
 def sleep_on_a_terminal_of_its_own(stage: Stage) -> None:
     # `script` reads the other end of a terminal that it made.

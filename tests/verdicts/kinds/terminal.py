@@ -79,6 +79,32 @@ def prompt_python_debugger(stage: Stage) -> None:
     _prompt(stage, "(Pdb)", *stage.python("breakpoint()\nprint(1)"))
 
 
+@scenario("awaiting_input")
+def prompt_bash_secret(stage: Stage) -> None:
+    _prompt(stage, "Token", "bash", "-c", "read -s -p 'Token: ' token")
+
+
+@scenario("awaiting_input", needs=["script"])
+def prompt_on_a_terminal_inside_a_terminal(stage: Stage) -> None:
+    stage.run("script", "-qec", "cat", "/dev/null", terminal=True)
+    stage.member("cat")
+    stage.rest()
+
+
+@scenario("awaiting_input", needs=["git"])
+def prompt_of_an_editor_on_the_terminal(stage: Stage) -> None:
+    # Its standard streams are git's; it opens the terminal by name.
+    stage.run(
+        "sh",
+        "-c",
+        "git init -q . && git -c user.name=a -c user.email=a@b commit --allow-empty",
+        terminal=True,
+        env={"GIT_EDITOR": "sh -c 'echo editing; read x </dev/tty'"},
+    )
+    stage.expect("editing")
+    stage.rest()
+
+
 @scenario("awaiting_input", needs=["node"])
 def prompt_node(stage: Stage) -> None:
     _prompt(stage, "> ", "node")

@@ -226,6 +226,33 @@ def jobs_that_wait_for_a_token(stage: Stage) -> None:
     stage.rest()
 
 
+@scenario("deadlock_suspected", hung=True)
+def deadlock_coprocess_that_says_nothing(stage: Stage) -> None:
+    stage.run("bash", "-c", 'coproc cat; read -u "${COPROC[0]}" answer')
+    stage.member("cat")
+    stage.rest()
+
+
+# Other threads of node wait for events without limit, as they do in an idle program.
+@scenario("deadlock_suspected", "internal_wait", "event_idle", hung=True, needs=["node"])
+def deadlock_node_atomics(stage: Stage) -> None:
+    stage.run("node", "-e", "console.log('ready'); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)")
+    stage.expect("ready")
+    stage.rest()
+
+
+# Its own end of the pipe is open too, so that nothing can be said of it but that nobody else will write.
+@scenario("event_idle", "pipe_wait", "deadlock_suspected", hung=True)
+def queue_whose_producer_has_gone(stage: Stage) -> None:
+    stage.run(
+        *stage.python(
+            "import multiprocessing as m\nq = m.Queue(); p = m.Process(target=print); p.start(); p.join()\nq.get()"
+        )
+    )
+    stage.until(lambda: len(stage.tree()) == 1 and stage.said, "the producer has not come and gone")
+    stage.rest()
+
+
 @scenario("event_idle", "internal_wait")
 def idle_asyncio(stage: Stage) -> None:
     # An event that nobody sets: only a signal wakes it.

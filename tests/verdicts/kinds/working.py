@@ -116,6 +116,25 @@ def compute_beside_sleepers(stage: Stage) -> None:
 
 
 @scenario("computing")
+def compute_beside_a_stopped_one(stage: Stage) -> None:
+    stage.run("bash", "-c", "sleep 300 & kill -STOP $!; while :; do :; done")
+    stage.busy()
+
+
+@scenario("computing")
+def compute_with_a_hostile_name(stage: Stage) -> None:
+    stage.run(*stage.python("open('/proc/self/comm', 'w').write('a) S 1 (')\n" + _SPIN))
+    stage.busy()
+
+
+@scenario("computing")
+def compute_with_input_from_the_agent(stage: Stage) -> None:
+    stage.run("sh", "-c", "read go; while :; do :; done", stdin="pipe")
+    stage.tell("go\n")
+    stage.busy()
+
+
+@scenario("computing")
 def compute_by_yielding(stage: Stage) -> None:
     # A spin lock: busy, whatever it is good for.
     stage.run(*stage.python("import os\nwhile True: os.sched_yield()"))
