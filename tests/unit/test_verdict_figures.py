@@ -14,6 +14,24 @@ def _judged(verdict: str, *right: str, column: str = "root: everything", healthy
     return Judged(column, "one", right, verdict, healthy)
 
 
+@pytest.mark.parametrize("column", ["root: everything", "user: everything"])
+def test_with_everything_readable_98_of_100_are_right(column: str) -> None:
+    figures = score.figures(matrix.committed(), column)
+    assert figures.total >= 200
+    assert figures.right >= 0.98 * figures.total
+
+
+@pytest.mark.parametrize("column", [column for column in score.COLUMNS if not column.endswith("everything")])
+def test_with_less_to_read_at_most_1_of_100_is_wrong(column: str) -> None:
+    figures = score.figures(matrix.committed(), column)
+    assert figures.total >= 200
+    assert figures.wrong <= 0.01 * figures.total
+
+
+def test_no_healthy_scenario_is_said_to_be_hung() -> None:
+    assert not [one for one in matrix.committed() if one.is_false_alarm]
+
+
 def test_every_scenario_has_a_committed_verdict() -> None:
     judged = {one.scenario for one in matrix.committed()}
     assert judged == {one.name for one in scenarios()}
