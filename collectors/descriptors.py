@@ -50,22 +50,23 @@ class Descriptors:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._mounts: dict[int, Mounts] = {}
+        self._detailed: set[tuple[int, int]] = set()
 
     def resolve(self, process: Process, number: int) -> Descriptor | None:
         """One descriptor, with what its fdinfo adds. None: closed, or not to be read."""
         if process.descriptors is None:
             return None
-        known = process.descriptors.get(number)
-        if known is not None and (known.kind != evidence.FILE or known.file_system):
-            return known
-        target = self._kernel.link(f"{process.pid}/fd/{number}")
-        if target is None:
-            if "fd" in self._kernel.refused and not process.descriptors:
-                process.descriptors = None
-            return None
-        found = Descriptor(number, target, classify(target), inode_of(target))
-        process.descriptors[number] = found
-        self._add_details(process, found)
+        found = process.descriptors.get(number)
+        if found is None:
+            target = self._kernel.link(f"{process.pid}/fd/{number}")
+            if target is None:
+                if "fd" in self._kernel.refused and not process.descriptors:
+                    process.descriptors = None
+                return None
+            found = process.descriptors[number] = Descriptor(number, target, classify(target), inode_of(target))
+        if (process.pid, number) not in self._detailed:
+            self._detailed.add((process.pid, number))
+            self._add_details(process, found)
         return found
 
     def read_all(self, process: Process) -> None:

@@ -132,6 +132,9 @@ class Looker:
                 call = thread.call
                 if call is None or thread.state == "D" or call.was_resumed or call.name not in _SAY_ENOUGH:
                     thread.wait_channel = self._wait_channel(process.pid, thread.tid)
+                if call is None and thread.state == "R" and thread.wait_channel is None:
+                    previous = earlier.threads.get(thread.tid) if earlier is not None else None
+                    thread.wait_channel = previous.wait_channel if previous is not None else None
 
     def _wait_channel(self, pid: int, tid: int) -> str | None:
         name = (self.kernel.read(f"{pid}/task/{tid}/wchan") or b"").decode("ascii", "replace").strip()

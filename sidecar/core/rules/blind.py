@@ -27,8 +27,9 @@ def wait_unseen(scene: Scene, process: Process, thread: Thread) -> Wait:
         return lock
     channel = thread.wait_channel
     if channel is not None:
+        function = channel.partition(".")[0]  # compilers add .isra.0 and .constprop.0
         for is_match, rule in _CHANNELS:
-            if is_match(channel):
+            if is_match(function):
                 return _say(rule(scene, process, thread), channel)
     if thread.state == "D":
         return uninterruptible(scene, process, thread, "")
@@ -140,7 +141,7 @@ def _woken(scene: Scene, process: Process, thread: Thread) -> Wait:
     if process.descriptors is None:
         return Wait("unknown", f"a terminal or a TCP socket{_what_fits(scene, process)}", UNSURE)
     if any(found.kind == evidence.TERMINAL for found in process.descriptors.values()):
-        prompt = _secret_prompt(scene, process)
+        prompt = _secret_prompt(scene, process) or _key_by_key(scene, process)
         if prompt is not None:
             return prompt
         return Wait("unknown", f"a terminal or a TCP socket{_what_fits(scene, process)}", UNSURE)
@@ -150,19 +151,26 @@ def _woken(scene: Scene, process: Process, thread: Thread) -> Wait:
 def _epoll(scene: Scene, process: Process, thread: Thread) -> Wait:
     """fdinfo tells what an epoll descriptor watches; whether the wait has a time limit is not known."""
     sets = [found for found in (process.descriptors or {}).values() if found.kind == evidence.EPOLL]
-    if len(sets) != 1 or not sets[0].polled:
+    if not sets or any(found.polled is None for found in sets):
         return _from_structure(scene, process, thread)
-    wait = wait_on_descriptor(scene, process, sets[0].number, READ)
-    if wait.kind in ("event_idle", "sleeping") or wait.kind in MAY_BE_HUNG:
-        return Wait("unknown", f"epoll, with or without a time limit: {wait.text}", UNSURE)
-    return Wait(wait.kind, wait.text, INFERRED, wait.on, is_guess=True, is_timed=True)
+    waits = [wait_on_descriptor(scene, process, found.number, READ) for found in sets]
+    outside = [wait for wait in waits if wait.kind not in ("event_idle", "sleeping")]
+    kinds = {wait.kind for wait in outside}
+    if not outside and process.pid in scene.movement.ran:
+        return Wait("sleeping", f"wakes by itself; {waits[0].text}", INFERRED, is_timed=True)
+    if not outside and scene.children(process.pid):
+        return _from_structure(scene, process, thread)
+    if len(kinds) != 1 or kinds & set(MAY_BE_HUNG) or "unknown" in kinds:
+        return Wait("unknown", f"epoll, with or without a time limit: {waits[0].text}", UNSURE)
+    on = tuple(sorted({pid for wait in outside for pid in wait.on}))
+    return Wait(outside[0].kind, outside[0].text, INFERRED, on, is_guess=True, is_timed=True)
 
 
 def _poll(scene: Scene, process: Process, thread: Thread) -> Wait:
-    """The set is not readable: only where a socket is all there is can it be told."""
+    """The set is not readable: only where one thing is all there is can it be told."""
     if process.descriptors is None or scene.children(process.pid):
         return _from_structure(scene, process, thread)
-    prompt = _secret_prompt(scene, process)
+    prompt = _secret_prompt(scene, process) or _key_by_key(scene, process)
     if prompt is not None:
         return prompt
     outside = {evidence.PIPE, evidence.SOCKET, evidence.TERMINAL, evidence.INOTIFY, evidence.TIMERFD, evidence.PIDFD}
@@ -172,6 +180,33 @@ def _poll(scene: Scene, process: Process, thread: Thread) -> Wait:
         wait = next(wait for wait in waits if wait.kind in kinds)
         return Wait(wait.kind, f"likely {wait.text}", INFERRED, wait.on, is_guess=True, is_timed=True)
     return Wait("unknown", f"poll or select{_what_fits(scene, process)}", UNSURE)
+
+
+def _key_by_key(scene: Scene, process: Process) -> Wait | None:
+    """Whoever put the terminal in front of it into a mode of single keys polls it for keys: termios(3), ICANON."""
+    terminal = scene.after.terminal
+    if terminal is None or terminal.canonical or not process.terminal or not is_in_front(process, terminal):
+        return None
+    if any(found.kind in (evidence.SOCKET, evidence.PIPE) for found in (process.descriptors or {}).values()):
+        return None
+    return Wait("awaiting_input", "polls, in the foreground of its terminal, which gives it key by key", INFERRED)
+
+
+def _internal_event(scene: Scene, process: Process, thread: Thread) -> Wait:
+    """A read of an eventfd or a timerfd: fs/eventfd.c, fs/timerfd.c."""
+    wait = _only_kind(scene, process, READ, {evidence.EVENTFD, evidence.TIMERFD}, "an eventfd or a timerfd")
+    found = {item.kind for item in (process.descriptors or {}).values()} & {evidence.EVENTFD, evidence.TIMERFD}
+    if wait.kind == "unknown" and found == {evidence.EVENTFD}:
+        return Wait("event_idle", "an eventfd", INFERRED)
+    return wait
+
+
+def _message(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return Wait("ipc_wait", "a System V or POSIX semaphore or message queue", INFERRED)
+
+
+def _lock(scene: Scene, process: Process, thread: Thread) -> Wait:
+    return Wait("lock_wait", "a lock on a file, whose holder is not named in /proc/locks", INFERRED)
 
 
 def _file_system(scene: Scene, process: Process, thread: Thread) -> Wait:
@@ -210,7 +245,9 @@ def _candidates(scene: Scene, process: Process, wanted: str, kinds: set[str], pr
 def _fits(scene: Scene, process: Process, found: Descriptor, wanted: str, protocols: set[str] | None) -> bool:
     if found.kind == evidence.SOCKET and protocols is not None:
         record = scene.socket(found.inode)
-        return record is not None and record.protocol in protocols and record.state != "LISTEN"
+        if record is None or record.protocol not in protocols:
+            return False
+        return record.state != "LISTEN" or "udp" in protocols  # a unix accept waits where a datagram is waited for
     if found.kind == evidence.PIPE:
         own = [end for end in scene.ends(found.target) if end.pid == process.pid and end.number == found.number]
         return not own or (own[0].can_read if wanted == READ else own[0].can_write)
@@ -229,7 +266,7 @@ _CHANNELS: tuple[tuple[Callable[[str], bool], _Rule], ...] = (
     (_has("nanosleep"), _sleep),
     (_has("futex"), _futex),
     (_is("do_wait", "do_wait4", "kernel_wait4", "do_waitid"), _child),
-    (_is("sigsuspend", "do_pause", "sys_pause", "__x64_sys_pause", "do_sigtimedwait"), _signal),
+    (_is("sigsuspend", "__do_sys_pause", "do_sys_pause", "sys_pause"), _signal),
     (_has("n_tty_read", "tty_read"), _terminal_read),
     (_has("n_tty_write", "tty_wait_until_sent"), _terminal_write),
     (_has("pipe_read", "pipe_wait_readable"), _pipe_read),
@@ -243,7 +280,11 @@ _CHANNELS: tuple[tuple[Callable[[str], bool], _Rule], ...] = (
     (_is("wait_woken"), _woken),
     (_has("ep_poll", "do_epoll_wait"), _epoll),
     (_has("poll_schedule_timeout", "do_poll", "do_sys_poll", "do_select"), _poll),
+    (_is("do_wait_intr_irq"), _internal_event),
+    (_is("__do_semtimedop", "do_semtimedop", "do_msgrcv", "do_msgsnd", "wq_sleep"), _message),
+    (_has("fcntl_setlk", "flock_lock", "locks_lock", "do_lock_file_wait", "posix_lock"), _lock),
     (_is("wait_for_partner", "fifo_open"), _fifo),
     (_has("request_wait_answer", "fuse_", "rpc_wait", "nfs_", "p9_client", "ceph_", "cifs_"), _file_system),
 )
-"""Beginnings and parts of the names of functions in kernel/, fs/, net/ and drivers/tty, Linux 4.19 to 6.18."""
+"""Names of functions in kernel/, fs/, net/, ipc/ and drivers/tty, Linux 4.19 to 6.18; do_sigtimedwait is not among
+them: with a time limit it is a sleep, without it a wait for a signal."""
