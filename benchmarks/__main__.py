@@ -6,10 +6,16 @@ import os
 import platform
 import sys
 
-from benchmarks import memory, redaction, relay, startup
+from benchmarks import in_flight, memory, redaction, relay, startup
 from benchmarks.installation import installation
 
-ALL = {"start-up": startup.measure, "relay": relay.measure, "memory": memory.measure, "redaction": redaction.measure}
+ALL = {
+    "start-up": startup.measure,
+    "relay": relay.measure,
+    "memory": memory.measure,
+    "redaction": redaction.measure,
+    "in-flight": in_flight.measure,
+}
 
 
 def main() -> int:
