@@ -9,7 +9,7 @@ import pytest
 from sidecar.core.command import Command
 from sidecar.core.receipt import Receipt
 from sidecar.telemetry.conventions.attributes import ATTRIBUTES, RESOURCE, Attribute
-from sidecar.telemetry.conventions.metrics import LABELS, METRICS
+from sidecar.telemetry.conventions.metrics import LABELS, METRICS, SDK_LABELS, SDK_METRICS, Metric
 from sidecar.telemetry.conventions.signals import LOG_EVENTS, SPAN_EVENTS, SPANS
 from sidecar.telemetry.pipeline import Telemetry
 from sidecar.telemetry.resource import machine_id
@@ -301,6 +301,8 @@ def play_everything(rig: Rig) -> None:
     rig.clock.advance(30)
     lost.judge("sleeping")
     rig.lose(lost)
+    for name in SDK_METRICS:  # of the exports so far
+        rig.receiver.wait_for_metric(lambda metric, name=name: metric.name == name)
     rig.flush()
 
 
@@ -352,20 +354,44 @@ def test_the_examples_are_what_is_sent(rig: Rig) -> None:
 
 
 def test_metrics_and_the_registry_are_one(rig: Rig) -> None:
+    """The SDK's own too: an alert on lost telemetry is built on them, and an upgrade may rename them."""
     play_everything(rig)
-    kinds = {"counter": "sum", "observable up-down counter": "sum", "up-down counter": "sum"}
-    kinds["observable gauge"] = "gauge"
+    check_metrics(rig.receiver, METRICS | SDK_METRICS)
+
+
+def test_what_failed_is_said_in_the_registered_words() -> None:
+    with OtlpReceiver() as receiver, OtlpReceiver() as collector:
+        receiver.http_status = 503
+        environ = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.http_endpoint,
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": f"{collector.http_endpoint}/v1/metrics",
+        }
+        rig = Rig(collector, "http/protobuf", otlp_endpoint=None, otlp_protocol=None, environ=environ)
+        rig.settle(rig.start())
+        for name in ("otel.sdk.exporter.span.exported", "otel.sdk.exporter.log.exported"):
+            failed = collector.wait_for_metric(lambda m, name=name: m.name == name and "error.type" in m.attributes)
+            assert failed.attributes["error.type"] == "503"
+        rig.flush()
+        check_metrics(collector, METRICS | SDK_METRICS, whole=False)
+
+
+def check_metrics(receiver: OtlpReceiver, registry: dict[str, Metric], *, whole: bool = True) -> None:
+    kinds = {
+        "counter": ("sum", True),
+        "up-down counter": ("sum", False),
+        "gauge": ("gauge", False),
+        "histogram": ("histogram", False),
+    }
     seen = set()
-    for metric in rig.receiver.metrics:
-        if metric.name.startswith("otel.sdk."):
-            continue
-        known = METRICS[metric.name]
-        assert (metric.unit, set(metric.attributes)) == (known.unit, set(known.attributes))
-        assert metric.kind == kinds.get(known.instrument, known.instrument)
+    for metric in receiver.metrics:
+        known = registry[metric.name]
+        assert metric.unit == known.unit, metric.name
+        assert set(metric.attributes) - {"error.type"} == set(known.attributes) - {"error.type"}, metric.name
+        assert (metric.kind, metric.monotonic) == kinds[known.instrument.removeprefix("observable ")], metric.name
         for name, value in metric.attributes.items():
-            assert is_of_type(value, LABELS[name].type)
+            assert is_of_type(value, (LABELS | SDK_LABELS)[name].type), (metric.name, name, value)
         seen.add(metric.name)
-    assert seen == set(METRICS)
+    assert not whole or seen == set(registry)
 
 
 def test_headers_and_compression() -> None:
