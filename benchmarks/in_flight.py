@@ -14,7 +14,7 @@ import time
 from benchmarks.installation import Installation
 
 COMMANDS = 1_000
-WARM_UP_S = 20
+WARM_UP_S = 30
 MEASURED_S = 60
 CPU_LIMIT = 0.10
 RSS_LIMIT_MB = 120.0
@@ -38,7 +38,7 @@ def measure(installed: Installation) -> dict[str, float | str]:
             socket_path = f"{folder}/sidecar/sidecar.sock"
             _await(socket_path)
             traffic = subprocess.Popen(
-                [installed.python, f"{here}/in_flight_traffic.py", socket_path, str(COMMANDS)],
+                [installed.python, f"{here}/in_flight_traffic.py", socket_path, str(COMMANDS), str(WARM_UP_S)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

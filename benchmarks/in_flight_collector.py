@@ -12,6 +12,13 @@ from sidecar.testing.otlp import OtlpReceiver
 counts = {"spans": 0, "logs": 0, "points": 0}
 
 
+def count() -> None:
+    counts["spans"] += len(receiver.spans)
+    counts["logs"] += len(receiver.logs)
+    counts["points"] += len(receiver.metrics)
+    receiver.clear()
+
+
 def end(*_: object) -> None:
     raise SystemExit
 
@@ -22,9 +29,7 @@ with OtlpReceiver() as receiver:
     try:
         while True:
             time.sleep(1)
-            counts["spans"] += len(receiver.spans)
-            counts["logs"] += len(receiver.logs)
-            counts["points"] += len(receiver.metrics)
-            receiver.clear()
+            count()
     finally:
+        count()
         print(json.dumps(counts), flush=True)

@@ -1,6 +1,7 @@
-"""All the producers, and the subscriber, of in_flight.py: `in_flight_traffic.py SOCKET COMMANDS`.
+"""All the producers, and the subscriber, of in_flight.py: `in_flight_traffic.py SOCKET COMMANDS WARM_UP_S`.
 
-Runs until its stdin ends; then settles every command and prints, as JSON, how long frames took to the subscriber.
+Runs until its stdin ends; then settles every command and prints, as JSON, how long frames took to the subscriber
+after the warm-up.
 """
 
 import json
@@ -14,6 +15,8 @@ import time
 from sidecar.core import frame as wire
 
 INTERVAL_S = 10.0
+PAST_BEATS = 180
+"""Each command has been silent for half an hour before, so that the daemon has all it will ever keep of one."""
 VERDICTS = ("sleeping", "network_wait", "computing", "lock_wait")
 
 
@@ -24,7 +27,8 @@ class Producer:
         self.number = number
         self.id = f"0190{number:04x}-0000-7000-8000-{os.urandom(6).hex()}"
         self._seq = -1
-        self._started_ns = time.monotonic_ns()
+        past_ns = int(PAST_BEATS * INTERVAL_S * 1e9)
+        self._started_ns = time.monotonic_ns() - past_ns
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(path)
         identity = {
@@ -41,17 +45,24 @@ class Producer:
             "timeoutMs": 7_200_000,
             "heartbeatIntervalMs": int(INTERVAL_S * 1000),
             "io": "pipe",
-            "startUnixMs": time.time_ns() // 1_000_000,
+            "startUnixMs": (time.time_ns() - past_ns) // 1_000_000,
             "startMonotonicMs": self._started_ns // 1_000_000,
         }
         self._send(wire.STARTED, identity)
+        for beat in range(1, PAST_BEATS + 1):
+            self._send(wire.PROGRESS, {**self._heartbeat(int(beat * INTERVAL_S * 1000)), "replay": True})
 
     def beat(self) -> tuple[tuple[str, int], int]:
         """Returns ((command id, seq), when it was sent on the monotonic clock in ns)."""
-        elapsed_ms = self._elapsed_ms()
+        fields = self._heartbeat(self._elapsed_ms())
+        sent_ns = time.monotonic_ns()
+        self._send(wire.PROGRESS, fields)
+        return (self.id, self._seq), sent_ns
+
+    def _heartbeat(self, elapsed_ms: int) -> dict[str, object]:
         output_age_ms = elapsed_ms if self.number % 2 else None
         beats = self._seq + 1
-        fields = {
+        return {
             "shellProgress": wire.progress_payload(
                 elapsed_ms, last_output_age_ms=output_age_ms, total_lines=12, total_bytes=840, timeout_ms=7_200_000
             ),
@@ -60,9 +71,6 @@ class Producer:
             "verdict": VERDICTS[(self.number + beats // 12) % len(VERDICTS)],
             "evidence": ["python3 (4711) waits in read(2) on a socket", f"last byte {elapsed_ms / 1000:.0f} s ago"],
         }
-        sent_ns = time.monotonic_ns()
-        self._send(wire.PROGRESS, fields)
-        return (self.id, self._seq), sent_ns
 
     def settle(self) -> None:
         fields = {
@@ -114,19 +122,18 @@ class Subscriber(threading.Thread):
 
 
 def main() -> None:
-    path, count = sys.argv[1], int(sys.argv[2])
+    path, count, warm_up_s = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    began_s = time.monotonic()
+    producers = [Producer(path, number) for number in range(count)]
     subscriber = Subscriber(path)
     subscriber.start()
     sent = []
-    producers = []
     step_s = INTERVAL_S / count
-    began_s = time.monotonic()
-    turn = 0
-    while not select.select([sys.stdin], [], [], max(0.0, began_s + turn * step_s - time.monotonic()))[0]:
-        if len(producers) < count:
-            producers.append(Producer(path, len(producers)))
-        else:
-            sent.append(producers[turn % count].beat())
+    spread_s, turn = time.monotonic(), 0
+    while not select.select([sys.stdin], [], [], max(0.0, spread_s + turn * step_s - time.monotonic()))[0]:
+        beat = producers[turn % count].beat()
+        if time.monotonic() - began_s > warm_up_s:
+            sent.append(beat)
         turn += 1
     time.sleep(1)
     for producer in producers:

@@ -6,7 +6,10 @@ from benchmarks.installation import Installation
 
 LIMIT = 24.0
 SHORT_CHARS, LONG_CHARS = 12_500, 100_000
-UNITS = ("a", "eyJ", ":@", "'", '"', "\\", "=", "http://a:b", "token='", "-----BEGIN X-----", "sk-", "(", "</")
+UNITS = (
+    *("a", "eyJ", ":@", "'", '"', "\\", "=", "http://a:b", "token='", "-----BEGIN X-----", "sk-", "(", "</"),
+    *("aB3", "sudo -S <<< ", "(a", ":pserver:a:", "-u a -p ", "set password a="),
+)
 
 
 def measure(_: Installation) -> dict[str, float | str]:

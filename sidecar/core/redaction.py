@@ -7,8 +7,10 @@ what cannot be told. Pure and linear in what it reads; it reads only as many wor
 
 import re
 
+from sidecar.core import redaction_names as names
 from sidecar.core import redaction_options as options
 from sidecar.core import redaction_shapes as shapes
+from sidecar.core import redaction_sources as sources
 from sidecar.core.redaction_words import Word, split
 
 REDACTED = "[REDACTED]"
@@ -74,18 +76,23 @@ def _find(text: str, depth: int, *, script: bool) -> list[shapes.Span]:
         return spans
     previous: list[Word] = []
     for command in split(text):
-        values = [word.value for word in command]
+        arguments = [word for word in command if not word.here]
+        values = [word.value for word in arguments]
+        fed = [word for word in command if word.here and word.end and not names.is_reference(word.value)]
+        if fed and sources.reads_secret(values):
+            spans += [word.raw_span(0, word.end) for word in fed]
         inner = options.scripts(values)
         for index, start, end in options.find(values):
             if index not in inner:
-                spans.append(command[index].raw_span(start, end))
-        for index, start, end in options.piped([word.value for word in previous], values):
+                spans.append(arguments[index].raw_span(start, end))
+        for index, start, end in sources.piped([word.value for word in previous], values):
             spans.append(previous[index].raw_span(start, end))
-        previous = command
-        for index, word in enumerate(command):
+        previous = arguments
+        scripts = {id(arguments[index]) for index in inner}
+        for word in command:
             # A bare word of a script was looked at as part of it, up to what ends a word; so was all of a text.
-            if word.quoted and values[index] != text:
-                for start, end in _find(values[index], depth - 1, script=index in inner):
+            if word.quoted and word.value != text:
+                for start, end in _find(word.value, depth - 1, script=id(word) in scripts):
                     spans.append(word.raw_span(start, end))
     return spans
 

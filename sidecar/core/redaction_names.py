@@ -36,11 +36,12 @@ _ENDINGS = (
     "credentials",
     "storepass",
     "keypass",
+    "authkey",
 )
 _WORDS = frozenset({"pwd", "creds", "cred", "tokens", "passwords", "secrets", "authorization", "pw"})
 _KEY_KINDS = listed(
     "api access private secret account encryption signing master shared auth service license session admin host "
-    "subscription deploy jwt hmac aes rsa functions storage app application client integration instrumentation"
+    "subscription deploy jwt hmac aes rsa age functions storage app application client integration instrumentation"
 )
 # The name of something about the secret: where it is, how long it lives.
 _ABOUT = listed(
@@ -58,7 +59,7 @@ _PLACES = listed("pagination page next starting start continuation continue resu
 """Before `token`: a place in a list or a text, no secret."""
 MAX_READ = 512
 """Beyond this a value is not looked into, it goes: what is kept would have to be read again (linear time)."""
-_NOTHING = frozenset({"", "null", "none", "nil", "true", "false", "undefined", "yes", "no", "-", "$"})
+_NOTHING = frozenset({"", "null", "none", "nil", "true", "false", "undefined", "yes", "no", "on", "off", "-", "$"})
 
 
 def parts(name: str) -> list[str]:
@@ -86,7 +87,11 @@ def is_secret(name: str) -> bool:
 
 def is_weak(name: str) -> bool:
     """A secret's name that is just as often another thing's: then the value has to look like a secret."""
-    return name != name.upper() and parts(name)[-1:] in (["auth"], ["cookie"], ["cookies"], ["pw"], ["creds"])
+    return (
+        name != name.upper()
+        and name[0] != "_"
+        and parts(name)[-1:] in (["auth"], ["cookie"], ["cookies"], ["pw"], ["creds"])
+    )
 
 
 def is_secret_option(option: str) -> bool:
@@ -131,7 +136,8 @@ def hides(name: str, value: str, *, option: bool = False) -> bool:
         return False
     if words == ["pwd"] and value.startswith(("/", "~", ".")):
         return False  # the folder
-    if words[-2:] in (["private", "key"], ["ssh", "key"], ["deploy", "key"]) and _PATH.fullmatch(value):
+    key = words[-1] == "privatekey" or words[-2:] in (["private", "key"], ["ssh", "key"], ["deploy", "key"])
+    if key and _PATH.fullmatch(value):
         return False  # a file that holds the key
     if words == ["secret"] and value.startswith(("id=", "type=")):
         return False  # docker build --secret id=...: where to find it

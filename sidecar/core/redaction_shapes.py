@@ -25,6 +25,9 @@ _TOKEN = re.compile(
     r"|SG\.[A-Za-z0-9_-]{16,}+(?:\.[A-Za-z0-9_-]*+)?|lin_api_[A-Za-z0-9]{20,}+|AGE-SECRET-KEY-1[A-Z0-9]{20,}+"
     r"|(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"  # Telegram
 )
+# A run of letters and digits that is nobody's word: see `_looks_drawn`.
+_RANDOM = re.compile(r"(?<![A-Za-z0-9_+-])[A-Za-z0-9_+-]{30,}+={0,2}")
+_CLASS_CHANGE = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[a-z0-9])|[0-9](?=[A-Za-z])")
 _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{1,60}+-----")
 _PEM_BODY = re.compile(r"[A-Za-z0-9+/]{16}")
 _PEM_DIRECT = re.compile(r"\s*+(?:[A-Za-z0-9+/]{16}|(?<=\n).)|(?:\\+[rn])", re.DOTALL)
@@ -48,20 +51,31 @@ _SCHEME = re.compile(r"(?i)(?:bearer|basic|token|negotiate|apikey|api-key)(?:[ \
 _BEARER = re.compile(r"(?i)(?<![a-z0-9_-])bearer[ \t]{1,8}([A-Za-z0-9_.~+/=-]{16,}+)")
 
 _PAIR = re.compile(
-    r"(?<![A-Za-z0-9_.-])(?P<name>[A-Za-z0-9_.-]++)(?P<quote>\\*[\"']\]?)?[ \t]*+"
-    r"(?P<sign>=>|:=|={1,3}|:)[ \t]*+"
+    r"(?<![A-Za-z0-9_.-])(?P<name>[A-Za-z0-9_.-]++)(?P<quote>\\*[\"']\]?|\])?[ \t]*+"
+    r"(?P<sign>=>|:=|\+?={1,3}|:)[ \t]*+"
 )
 _VALUE = re.compile(r"[^\s&]*+")
+_ARRAY = re.compile(r"\([^()\n]{0,512}+\)")
 _SCRIPT_VALUE = re.compile(r"[^\s;|&()<>\"'`]*+")
 _QUOTED = {'"': re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL), "'": re.compile(r"(?:[^'\\]++|\\.)*+", re.DOTALL)}
-_QUERY_ONLY = frozenset({"sig", "signature", "x-amz-signature", "x-amz-credential", "x-goog-signature", "pass", "pwd"})
+_AFTER_A_VALUE = frozenset(("", ")", "}", ",", ";", "\n"))
+_QUERY_ONLY = frozenset(
+    ("sig", "signature", "x-amz-signature", "x-amz-credential", "x-goog-signature", "pass", "pwd", "pw", "jwt")
+)
 _QUERY_RANDOM = frozenset({"key", "code", "sas", "hmac", "auth", "state", "ticket", "session", "sid", "nonce"})
 _SQL = re.compile(r"(?i)(?<![a-z0-9_])(?:identified[ \t]{1,8}by|password)[ \t]{1,8}(?:'([^'\n]++)'|\"([^\"\n]++)\")")
+_SET_PASSWORD = re.compile(
+    r"(?i)(?<![a-z0-9_])set[ \t]{1,8}password[^\n=]{0,160}=[ \t]{0,8}(?:password\()?['\"]([^'\"\n]++)"
+)
+_PSERVER = re.compile(r":pserver:[^:@\s]{1,64}+:([^@\s]{1,256}+)@")
+_EXPECT = re.compile(r"(?i)(?:assword|assphrase)[^\n]{0,80}?\bsend[ \t]{1,8}(?:--[ \t]{1,8})?[\"']([^\"'\n\\]++)")
 _XML = re.compile(r"<([A-Za-z][A-Za-z0-9_.:-]{0,60}+)>([^<>]++)</")
 _BASIC = re.compile(
     r"(?<![A-Za-z0-9_])auth[ \t]{0,4}=[ \t]{0,4}[(\[]\s{0,4}[\"'][^\"'\n]{0,128}[\"'],\s{0,4}[\"']([^\"'\n]++)"
 )
-_NETRC = re.compile(r"(?<![A-Za-z0-9])(?:login|account)\s{1,8}\S{1,128}?\s{1,8}password\s{1,8}(\S++)")
+_NETRC = re.compile(
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:login|account)\s{1,8}\S{1,128}?(?:\s|\\[nrt]){1,8}password\s{1,8}(\S++)"
+)
 
 
 def find(text: str, *, script: bool) -> list[Span]:
@@ -74,7 +88,8 @@ def find(text: str, *, script: bool) -> list[Span]:
     if ":" in text or "=" in text:
         spans += _headers(text, script=script)
         spans += _pairs(text, script=script)
-    for pattern in (_BEARER, _SQL, _NETRC, _BASIC):
+    spans += [match.span() for match in _RANDOM.finditer(text) if _looks_drawn(match[0])]
+    for pattern in (_BEARER, _SQL, _SET_PASSWORD, _EXPECT, _NETRC, _BASIC, _PSERVER):
         for match in pattern.finditer(text):
             group = match.lastindex or 0
             if pattern is _BEARER and not names.looks_random(match[group]):
@@ -84,6 +99,16 @@ def find(text: str, *, script: bool) -> list[Span]:
     if "</" in text:
         spans += [match.span(2) for match in _XML.finditer(text) if names.hides(match[1], match[2])]
     return [span for span in spans if span[0] < span[1]]
+
+
+def _looks_drawn(run: str) -> bool:
+    """Drawn from an urn rather than written by somebody: capitals, small letters and digits, and every second
+    character of another kind than the one before. Of letters and digits at random 62 % are; of a name in camel
+    case with numbers in it hardly a half.
+    """
+    changes = len(_CLASS_CHANGE.findall(run))
+    lengths = sum(map(str.isdigit, run)) >= 3 and any(map(str.islower, run)) and any(map(str.isupper, run))
+    return lengths and changes * 2 >= len(run)
 
 
 def _pem(text: str) -> list[Span]:
@@ -154,6 +179,9 @@ def _headers(text: str, *, script: bool) -> list[Span]:
     position = 0
     while (match := _HEADER.search(text, position)) is not None:
         start = match.end()
+        if match["opening"] and match["quote"] is None and text.endswith(match["opening"], 0, match.start()):
+            position = start  # `grep 'Authorization:' -r src`: that quote closes
+            continue
         # To the end of the line where the header is all there is; in quotes, or in a script, to the next quote.
         whole = not script and match["quote"] is None and match["opening"] is None
         value = (_LINE if whole and match.start() == 0 else _HEADER_VALUE).match(text, start)
@@ -191,7 +219,9 @@ def _pairs(text: str, *, script: bool) -> list[Span]:
         if len(value) > names.MAX_READ:
             taken = True
         elif match["sign"] == ":":
-            taken = match["quote"] is not None or _begins_line(text, match.start()) or names.looks_made_up(value)
+            quoted = text[position : position + 1] in ("'", '"') and text[end + 1 : end + 2] in _AFTER_A_VALUE
+            told = match["quote"] is not None or (quoted and " " not in value)
+            taken = told or _begins_line(text, match.start()) or names.looks_made_up(value)
             taken = taken and not value.startswith("//") and names.hides(name, value)
         elif query and _in_query(name):
             taken = name.lower() in _QUERY_ONLY or names.looks_random(value)
@@ -210,6 +240,11 @@ def _in_query(name: str) -> bool:
 
 def _value(text: str, start: int, closed: dict[str, bool], *, script: bool) -> Span:
     """Where the value at `start` is: what is between its quotes, else up to where a bare one ends."""
+    if script and text.startswith("(", start):
+        # An array: all that is between the brackets.
+        array = _ARRAY.match(text, start)
+        if array is not None:
+            return start + 1, array.end() - 1
     opening = start
     while text.startswith("\\", opening) and opening < start + 8:
         opening += 1

@@ -16,9 +16,12 @@ _ANSI_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class Word:
-    """`value` is the word without its quotes. `raw_span` finds a piece of it in the text again."""
+    """`value` is the word without its quotes. `raw_span` finds a piece of it in the text again.
 
-    __slots__ = ("_pieces", "_raw_ends", "_raw_starts", "_starts", "end", "quoted")
+    `here`: it is a here-string (`<<< word`), what the command reads and none of its arguments.
+    """
+
+    __slots__ = ("_pieces", "_raw_ends", "_raw_starts", "_starts", "end", "here", "quoted")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -26,6 +29,7 @@ class Word:
         self._raw_starts: list[int] = []
         self._raw_ends: list[int] = []
         self.end = 0
+        self.here = False
         self.quoted = False
 
     @property
@@ -60,33 +64,40 @@ def split(text: str) -> list[list[Word]]:
     commands: list[list[Word]] = []
     words: list[Word] = []
     word: Word | None = None
+    here = False
     closes = {"'": True, '"': True, "$'": True}  # whether such a quote may still be closed further on
     position, length = 0, len(text)
     while position < length:
         if (plain := _PLAIN.match(text, position)) is not None:
-            word = word or _begin(words)
+            word = word or _begin(words, here=here)
+            here = False
             word.add(plain[0], position, plain.end())
             position = plain.end()
             continue
         character = text[position]
         if (blank := _BLANK.match(text, position) or _REDIRECTION.match(text, position)) is not None:
             word = None
+            here = blank[0] == "<<<" or (here and blank[0].isspace())
             position = blank.end()
         elif character in "\n;|&()`":
-            word = None
+            word, here = None, False
             if words:
                 commands.append(words)
                 words = []
             position += 1
         elif character == "\\":
             if text[position + 1 : position + 2] != "\n":
-                word = word or _begin(words)
+                word = word or _begin(words, here=here)
+                here = False
                 word.quoted = True
                 word.add(text[position + 1 : position + 2] or "\\", position, min(position + 2, length))
+            elif word is not None:
+                word.quoted = True  # goes on in the next line: what it says is not what is written
             position += 2
         else:
             kind = "$'" if text.startswith("$'", position) else character
-            word = word or _begin(words)
+            word = word or _begin(words, here=here)
+            here = False
             end = _quotation(text, position, kind, word) if closes.get(kind) else -1
             if end < 0:
                 if kind in closes:
@@ -101,8 +112,9 @@ def split(text: str) -> list[list[Word]]:
     return commands
 
 
-def _begin(words: list[Word]) -> Word:
+def _begin(words: list[Word], *, here: bool) -> Word:
     words.append(Word())
+    words[-1].here = here
     return words[-1]
 
 

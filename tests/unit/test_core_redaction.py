@@ -16,6 +16,7 @@ from sidecar.core.redaction_words import split
 # Long enough for every shape, obviously no secret, and no 8 characters of it are in any command around it.
 FAKE = "F4keF4ke" + "Zq9Xw8Yv7" + "N0tReal5" + "Kj6Hg3Qz" + "Q1w2E3r4"
 PASSWORD = "Hunter2" + "-n0t-R3al"
+WORD = "correct" + "horse"  # nothing about it says that it is one
 SPACED = "n0t a R3al " + "passw0rd!"
 AWS_ID = "AKIA" + "F4KE" * 4
 AWS_SECRET = "Zf4kE/" + "n0tR3al+" * 4 + "Ab12"
@@ -177,6 +178,66 @@ SECRETS = [
     sh(FAKE, f"printf '%s' '{FAKE}' | gh auth login --with-token"),
     sh(PASSWORD, f"echo 'me:{PASSWORD}' | sudo chpasswd"),
     words(FAKE, "az", "x", f"AccountName=a;AccountKey={FAKE}==;EndpointSuffix=core"),
+    # what a command reads: here-strings and pipes
+    sh(WORD, f"mysql -p app <<< {WORD}"),
+    sh(WORD, f"sudo -S apt update <<< '{WORD}'"),
+    sh(WORD, f"sudo -kS id <<<\"{WORD}\""),
+    sh(WORD, f"chpasswd <<< bob:{WORD}"),
+    sh(WORD, f"passwd bob <<< $'{WORD}\\n{WORD}'"),
+    sh(WORD, f"read -r TOKEN <<< {WORD}"),
+    sh(WORD, f"docker login -u x --password-stdin <<< {WORD}"),
+    sh(WORD, f"gh secret set DEPLOY <<< '{WORD}'"),
+    sh(WORD, f"echo {WORD} | sudo -S apt update"),
+    sh(WORD, f"ssh host \"echo {WORD} | sudo -S reboot\""),
+    sh(WORD, f"echo -e '{WORD}\\n{WORD}' | passwd bob"),
+    sh(WORD, f"printf '%s' {WORD} | kinit alice@EXAMPLE"),
+    sh(WORD, f"echo {WORD} | docker secret create db -"),
+    sh(WORD, f"echo -n {WORD} | gcloud secrets versions add x --data-file=-"),
+    sh(WORD, f"echo {WORD} | vercel env add API production"),
+    # logins of programs that nobody listed, and of some more that somebody did
+    words(WORD, "some-tool", "-u", "alice", "-p", WORD, "host"),
+    words(WORD, "curl", f"--user=alice:{WORD}", "https://h.example"),
+    words(WORD, "mysqladmin", "-u", "root", "password", WORD),
+    words(WORD, "redis-cli", "AUTH", WORD),
+    words(WORD, "redis-cli", "config", "set", "requirepass", WORD),
+    words(WORD, "rabbitmqctl", "change_password", "bob", WORD),
+    words(WORD, "impdp", f"system/{WORD}@orcl", "full=y"),
+    words(WORD, "rpcclient", "-U", f"alice%{WORD}", "host"),
+    words(WORD, "smbclient", "//host/share", WORD, "-U", "alice"),
+    words(WORD, "plink", "-pw", WORD, "host"),
+    words(WORD, "zip", "-e", f"-P{WORD}", "a.zip", "x"),
+    words(WORD, "openssl", "passwd", "-6", "-salt", "xy", WORD),
+    words(WORD, "mkpasswd", "-m", "sha-512", WORD),
+    words(WORD, "ldappasswd", "-x", "-s", WORD, "cn=a"),
+    words(WORD, "etcdctl", "--user", f"root:{WORD}", "get", "x"),
+    words(WORD, "mc", "alias", "set", "store", "https://s3.example", "me", WORD),
+    words(WORD, "vault", "kv", "put", "secret/x", f"value={WORD}"),
+    words(WORD, "az", "keyvault", "secret", "set", "--name", "x", "--value", WORD),
+    words(WORD, "composer", "config", "http-basic.repo.example", "alice", WORD),
+    words(WORD, "npm", "config", "set", f"_auth={WORD}"),
+    words(WORD, "pulumi", "config", "set", "--secret", "db", WORD),
+    words(WORD, "jq", "-n", "--arg", "token", WORD, "{t:$token}"),
+    words(WORD, "crudini", "--set", "x.conf", "DEFAULT", "admin_token", WORD),
+    words(WORD, "lftp", "-e", f"open -u alice,{WORD} host"),
+    words(WORD, "xfreerdp", "/u:alice", f"/p:{WORD}", "/v:host"),
+    words(WORD, "cvs", "-d", f":pserver:alice:{WORD}@h:/r", "login"),
+    words(WORD, "tailscale", "up", f"--authkey={WORD}"),
+    words(WORD, "curl", f"https://h.example/?pw={WORD}"),
+    # texts
+    words(WORD, "mysql", "-e", f"SET PASSWORD FOR 'a'@'h' = '{WORD}'"),
+    words(WORD, "expect", "-c", f'spawn ssh h; expect "assword:"; send "{WORD}\\r"'),
+    words(WORD, "rails", "runner", f'User.first.update(password: "{WORD}")'),
+    words(WORD, "mongosh", "--eval", f'db.createUser({{user:"a",pwd:"{WORD}"}})'),
+    sh(WORD, f"printf 'machine h\\nlogin x\\npassword {WORD}\\n' > ~/.netrc"),
+    sh(WORD, f"TOKEN+={WORD}"),
+    sh(WORD, f"tokens=({WORD} {WORD})"),
+    sh(WORD, f"declare -A m=([token]={WORD})"),
+    sh(WORD, f"SOPS_AGE_KEY={WORD} sops -d x"),
+    sh(WORD, f"PASS\\\nWORD={WORD} ./run"),
+    # nothing but how it looks
+    words(FAKE, "some-tool", "activate", FAKE),
+    words(FAKE, "some-tool", f"-k{FAKE}"),
+    sh(FAKE, f"echo {FAKE} > token.txt"),
 ]
 
 ORDINARY = [
@@ -278,6 +339,232 @@ def test_no_secret_leaks(case: Case) -> None:
     for start in range(max(1, len(secret) - 7)):
         assert secret[start : start + 8] not in line
     assert argv[0] in line, "the program's name stays"
+
+
+# As somebody would type them.
+TYPED = r"""
+docker run -u 1000:1000 -p 8080:80 --user www-data nginx
+docker run -u node -p 127.0.0.1:3000:3000 node:18 npm start
+docker compose -f a.yml -p myproj up -d
+sudo -u postgres psql -p 5433 -c 'select 1'
+sudo -u www-data php artisan migrate --path database/migrations
+journalctl -u nginx -p err -n 50
+systemd-run -u job -p MemoryMax=1G ./x
+top -u alice -p 1234
+strace -u alice -p 4711
+ps -u root -p 12
+lsof -u alice -p 4711
+rsync -u -p a b
+cp -u -p a b
+tar -xzpf a.tgz -C /tmp
+patch -p1 -u < a.diff
+git diff -u -p HEAD~1
+git log --format='%H %an' --author=alice@example.com
+git config user.email alice@example.com
+git config --global init.defaultBranch main
+git config user.signingkey 3AA5C34371567BD2
+git commit -m 'fix: password: "quoted" value handling'
+git commit -m 'docs(auth): token -> session'
+git push -u origin fix/reset-password
+git checkout -b feature/oauth-token-refresh
+git show 9fceb02d0ae598e95dc970b74767f19372d61af8:src/token.py
+npm config set registry https://registry.npmjs.org/
+npm config set legacy-peer-deps true
+npm install alias@npm:pkg@1.0.0
+npm run build -- --mode production
+npm login --registry=https://r.example
+yarn add -D @types/node@20.1.1
+bundle config set --local path vendor/bundle
+bundle config set --local deployment true
+composer config --global process-timeout 2000
+poetry config virtualenvs.in-project true
+poetry add requests@^2.31
+pip install 'requests>=2.0' --index-url https://pypi.org/simple
+pip install git+https://github.com/o/r.git@v1.2.3
+cargo login --help
+cargo add serde --features derive
+kubectl get secrets -A
+kubectl create secret generic x --from-file=ssh-privatekey=/k
+kubectl describe secret db-credentials
+kubectl config set-context --current --namespace=auth
+kubectl config use-context prod
+kubectl exec -it pod-7d9f8b6c5d-x2x9z -- bash
+kubectl set image deploy/x x=img:1.2.3
+kubectl -n kube-system get sa token-controller
+aws s3 ls s3://bucket/path/
+aws sts get-caller-identity
+aws configure set region eu-west-1
+aws configure set output json
+aws secretsmanager list-secrets
+aws ssm get-parameter --name /a/b --with-decryption
+az account set --subscription 11111111-2222-3333-4444-555555555555
+az group create --name x --location westeurope
+gcloud config set project my-project-123
+gcloud projects add-iam-policy-binding p --member=user:alice@example.com --role=roles/x
+gcloud secrets list
+vault status
+vault kv get secret/db
+vault login -method=oidc
+helm upgrade --install x ./c --set image.tag=1.2.3,replicas=2
+helm repo add bitnami https://charts.bitnami.com/bitnami
+terraform apply -var region=eu -auto-approve
+terraform import aws_instance.x i-0123456789abcdef0
+openssl x509 -in c.pem -noout -text
+openssl s_client -connect h:443 -servername h
+openssl rand -hex 32
+openssl enc -d -aes-256-cbc -in a -out b -pass file:/k
+ssh -i ~/.ssh/id_rsa -p 2222 alice@h 'uptime'
+ssh -o StrictHostKeyChecking=no h "cd /x && make test"
+scp -P 22 a h:b
+ssh-keygen -t ed25519 -C alice@example.com -f ~/.ssh/k
+ssh-keygen -R h
+curl -X POST -H 'Content-Type: application/json' -d '{"name":"a","age":3}' http://localhost:8080/api
+curl -sS -o /dev/null -w '%{http_code}' https://h/
+curl -b cookies.txt -c cookies.txt https://h
+curl -I https://h/path?page=2
+curl -u $USER:$PASS https://h
+curl -H "Authorization: Bearer ${TOKEN}" https://h
+http GET https://h/api Accept:application/json
+http --session=alice GET h
+wget -qO- https://h/x.tar.gz
+mysql -u root -p app < dump.sql
+mysql -u root -e 'show databases'
+psql -U app -h db -d app -c '\dt'
+psql postgres://localhost/app
+redis-cli -h h -p 6379 ping
+redis-cli set key value
+mongosh --port 27017 mydb --eval 'db.stats()'
+sqlite3 a.db '.tables'
+pytest tests/test_auth.py::TestLogin::test_password_reset -k 'not slow'
+pytest -p no:randomly -x -q tests/unit
+python -m pytest -o log_cli=true
+python -c 'import secrets; print(secrets.token_hex(16))'
+python manage.py changepassword alice
+python manage.py createsuperuser --username alice
+node -e 'console.log(require("./package.json").version)'
+go test ./... -run 'TestToken|TestPassword' -count=1
+go build -ldflags '-X main.version=1.2.3 -s -w' ./cmd/x
+go test -run TestIPv4ToIPv6AddressMappingRFC4291WithTrailingZeros ./net
+mvn -q -DskipTests -Dtest=UserPasswordServiceTest#shouldResetPassword test
+gradle test --tests com.example.auth.TokenServiceTest
+./gradlew :app:assembleDebug -PversionName=1.2.3
+bazel test //auth:token_test --test_output=errors
+make -C build test ARGS='-V -R auth_token'
+cmake -DCMAKE_BUILD_TYPE=Release -DENABLE_AUTH=ON ..
+ctest -R token -V
+ninja -C out/Default -j8
+tsc -p tsconfig.json --noEmit
+eslint --fix src/auth/token.ts
+jest src/password.test.ts -t 'resets the password'
+vitest run -t 'token refresh'
+rg -n 'password\s*=' src
+grep -rn 'api_key' --include='*.py' .
+grep -n 'Authorization:' -r src
+sed -i 's/password/passphrase/g' README.md
+awk '{print $1}' /etc/passwd
+cat ~/.ssh/id_rsa.pub
+find . -name '*.pem' -o -name 'token*'
+ls -la /run/secrets
+head -c 32 /dev/urandom | base64
+echo 'hello: world' | tee out.txt
+echo "token refreshed"
+echo done | sudo tee /etc/x
+echo y | apt-get install foo
+printf '%s\n' a b c | sort
+cat a.txt | sudo tee b
+yes | sudo apt install x
+jq -r '.access_token | length' x.json
+jq --arg name alice '.[] | select(.name==$name)' x.json
+yq '.services.db.environment' docker-compose.yml
+read -r line <<< "hello world"
+grep x <<< "some text here"
+wc -l <<< "$output"
+bash -c 'while read -r f; do echo "$f"; done <<< "$files"'
+arr=(a b c)
+tokens=$(cut -d: -f1 f)
+declare -A m=([name]=alice [age]=3)
+export PATH=$PATH:/usr/local/bin
+export NODE_ENV=production DEBUG=app:*
+PYTHONPATH=src python -m x
+ffmpeg -i a.mp4 -c:v libx264 -preset fast b.mp4
+convert a.png -resize 50% b.png
+ansible all -m ping -u deploy
+ansible-playbook -i hosts site.yml -u deploy --become
+rclone copy a remote:b
+restic -r /x snapshots
+gpg --verify a.sig a
+gpg --recv-keys 3AA5C34371567BD2
+apt-key adv --keyserver k --recv-keys 4EB27DB2A3B88B8B
+shasum -a 256 x
+sha256sum -c sums.txt
+docker pull img@sha256:abababababababababababababababababababababababababababababababab
+docker inspect 3f4e5d6c7b8a
+docker build -t registry.example/app-server:1.2.3-rc1 --target test .
+docker exec -it db psql -U app
+docker logs -f --tail 100 app
+docker secret ls
+docker network create mynet
+podman run -it --rm -p 8080:8080 -u 0 img
+crictl ps -a
+nmap -sV -p 1-1000 h
+nc -u -p 53 h 1234
+tcpdump -i eth0 -n port 53
+ab -n 100 -c 10 http://localhost/
+hey -n 1000 http://localhost/
+etcdctl get /x --prefix
+net start x
+security find-identity -v -p codesigning
+xcodebuild -scheme App -destination 'platform=iOS Simulator,name=iPhone 15' test
+swift test --filter AuthTokenTests
+adb shell am start -n com.example/.Main
+flutter test test/token_test.dart
+rails generate model Token value:string user:references
+rails db:migrate
+bin/rails test test/models/password_reset_test.rb
+mix test test/token_test.exs:42
+php artisan make:migration create_tokens_table
+phpunit --filter testPasswordReset
+dotnet test --filter FullyQualifiedName~TokenTests
+dotnet nuget push x.nupkg --source https://h
+gh pr create --title 'Fix token refresh' --body 'Closes #12'
+gh secret list
+gh api repos/o/r/actions/secrets
+glab mr list
+wrangler secret list
+fly secrets list
+heroku config
+vercel env ls
+ngrok http 8080
+twine upload dist/*
+snmpget -v2c h 1.3.6.1
+install -m 755 -o root -u x
+useradd -m -s /bin/bash bob
+passwd -l bob
+htpasswd -c users me
+crontab -u alice -l
+chown -R alice:alice /x
+setfacl -m u:alice:rwx f
+mount -t nfs h:/x /mnt
+mount -o loop,ro a.iso /mnt
+kill -TERM 4711
+timeout 60 make test
+nice -n 10 make -j4
+env -u FOO bar
+watch -n 1 'ps aux | grep node'
+eval "$(ssh-agent -s)"
+source .venv/bin/activate && pytest -q
+set -euo pipefail; make test
+if [ -n "$TOKEN" ]; then echo set; fi
+for t in a b; do curl -s "https://h/$t"; done
+"""
+
+
+@pytest.mark.parametrize("line", TYPED.strip().splitlines())
+def test_ordinary_lines_are_unchanged(line: str) -> None:
+    assert redact(["bash", "-c", line]) == shlex.join(["bash", "-c", line])
+    if not set(line) & set("|;<$"):
+        argv = shlex.split(line)
+        assert redact(argv) == shlex.join(argv)
 
 
 @pytest.mark.parametrize("argv", ORDINARY, ids=[f"{i}-{argv[0]}" for i, argv in enumerate(ORDINARY)])
@@ -386,7 +673,9 @@ UNITS = [
     "-----BEGIN X-----a-----END ", "sk-", "sk-sk", "ghp_", "github_pat_", "AKIA", "xoxb-", "Authorization:",
     "Authorization: Bearer ", "x-", "a-", "cookie=", "login a password ", "password '", "bearer ", "mysql -p",
     "a='", "-p ", "--password ", "sh -c '", "sh -c ", "(", "<", "A1", "_", ".", "é", "bA", "Bearer a",
-    "<a>", "<token>", "</", "auth=('", "echo a|",
+    "<a>", "<token>", "</", "auth=('", "echo a|", "aB3", "aB3=", "<<< ", "<<<a ", "sudo -S <<< ", "(a", "tokens=(",
+    "set password a=", 'assword "send', "assword send 'a", "-u a -p ", "--arg a ", "[token]=", "token+=", "login a\\n",
+    ":pserver:a:", "password: 'x'", '"Authorization:"', "echo a|passwd ", "http-basic. ",
 ]  # fmt: skip
 
 
