@@ -176,7 +176,7 @@ SDK_METRICS: Final = {
     for name, instrument, unit, attributes, brief, example in (
         ("otel.sdk.log.created", _COUNTER, "{log_record}", (), "Log events made", "12"),
         ("otel.sdk.processor.span.queue.size", _QUEUE, "{span}", _COMPONENT, "Spans that wait", "3"),
-        ("otel.sdk.processor.span.queue.capacity", _SUM, "{span}", _COMPONENT, "Spans that may wait", "2048"),
+        ("otel.sdk.processor.span.queue.capacity", _SUM, "{span}", _COMPONENT, "Spans it may hold", "16384"),
         (
             "otel.sdk.processor.span.processed",
             _COUNTER,
@@ -186,7 +186,7 @@ SDK_METRICS: Final = {
             "96",
         ),
         ("otel.sdk.processor.log.queue.size", _QUEUE, "{log}", _COMPONENT, "Log events that wait", "3"),
-        ("otel.sdk.processor.log.queue.capacity", _SUM, "{log_record}", _COMPONENT, "Log events that may wait", "2048"),
+        ("otel.sdk.processor.log.queue.capacity", _SUM, "{log_record}", _COMPONENT, "Log events it may hold", "16384"),
         (
             "otel.sdk.processor.log.processed",
             _COUNTER,
