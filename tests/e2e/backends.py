@@ -8,19 +8,17 @@ up raises RuntimeError with the end of its log. Where its program is missing the
 """
 
 import http.client
-import json
 import os
 import signal
 import socket
 import subprocess
 import time
 import urllib.error
-import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Self, TypeVar
 
 import e2e_tools
 import pytest
@@ -190,180 +188,3 @@ class Collector(Backend):
     def validate(self) -> "subprocess.CompletedProcess[str]":
         words = [tool("otelcol"), "validate", "--config", str(self.config)]
         return subprocess.run(words, env=self._environ, capture_output=True, text=True, check=False)
-
-
-_JAEGER_CONFIG = """
-service:
-  extensions: [jaeger_storage, jaeger_query, healthcheckv2]
-  telemetry:
-    metrics: {{level: none}}
-    logs: {{level: warn}}
-  pipelines:
-    traces:
-      receivers: [otlp]
-      exporters: [jaeger_storage_exporter]
-extensions:
-  healthcheckv2:
-    use_v2: true
-    http: {{endpoint: "127.0.0.1:{health}"}}
-  jaeger_query:
-    storage: {{traces: memory}}
-    http: {{endpoint: "127.0.0.1:{query}"}}
-    grpc: {{endpoint: "127.0.0.1:{query_grpc}"}}
-  jaeger_storage:
-    backends:
-      memory:
-        memory: {{max_traces: 100000}}
-receivers:
-  otlp:
-    protocols:
-      grpc: {{endpoint: "127.0.0.1:{otlp}"}}
-exporters:
-  jaeger_storage_exporter: {{trace_storage: memory}}
-"""
-
-
-class JaegerSpan(NamedTuple):
-    """A span as Jaeger's API gives it. `events` are the names and attributes of its span events."""
-
-    name: str
-    trace_id: str
-    span_id: str
-    parent_id: str | None
-    tags: dict[str, Any]
-    events: list[dict[str, Any]]
-    process: dict[str, Any]
-    warnings: list[str]
-
-    @property
-    def role(self) -> str | None:
-        return self.tags.get("sidecar.span.role")
-
-
-class Jaeger(Backend):
-    """Jaeger with its store in memory: what it held is gone when it stops."""
-
-    name = "jaeger"
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        ports = {name: free_port() for name in ("health", "query", "query_grpc", "otlp")}
-        self._config = self.folder / "config.yaml"
-        self._config.write_text(_JAEGER_CONFIG.format(**ports))
-        self.health = f"http://127.0.0.1:{ports['health']}/status"
-        self.query = f"http://127.0.0.1:{ports['query']}"
-        self.otlp = f"127.0.0.1:{ports['otlp']}"
-
-    def words(self) -> list[str]:
-        return [tool("jaeger"), "--config", str(self._config)]
-
-    def trace(self, trace_id: str) -> list[JaegerSpan]:
-        """The spans of a trace, as many times as Jaeger has them; empty if it has none yet."""
-        try:
-            found = json.loads(get(f"{self.query}/api/traces/{trace_id}"))["data"]
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return []
-            raise
-        return [span for trace in found for span in _jaeger_spans(trace)]
-
-
-def _jaeger_spans(trace: dict[str, Any]) -> Iterable[JaegerSpan]:
-    for span in trace["spans"]:
-        parents = [each["spanID"] for each in span["references"] if each["refType"] == "CHILD_OF"]
-        yield JaegerSpan(
-            span["operationName"],
-            span["traceID"],
-            span["spanID"],
-            parents[0] if parents else None,
-            _jaeger_tags(span["tags"]),
-            [_jaeger_tags(each["fields"]) for each in span["logs"]],
-            _jaeger_tags(trace["processes"][span["processID"]]["tags"])
-            | {"service.name": trace["processes"][span["processID"]]["serviceName"]},
-            span["warnings"] or [],
-        )
-
-
-def _jaeger_tags(tags: list[dict[str, Any]]) -> dict[str, Any]:
-    return {tag["key"]: tag["value"] for tag in tags}
-
-
-class Prometheus(Backend):
-    """Debian's Prometheus, which scrapes each of `targets` (job name -> host:port) once a second."""
-
-    name = "prometheus"
-
-    def __init__(
-        self, folder: Path, targets: Mapping[str, str], rules: str = "", alertmanager: str | None = None
-    ) -> None:
-        super().__init__(folder)
-        self.targets = targets
-        self.url = f"http://127.0.0.1:{free_port()}"
-        self.health = f"{self.url}/-/ready"
-        config: dict[str, Any] = {
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-            "scrape_configs": [
-                # As docs/collector.md says.
-                {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
-                for job, target in targets.items()
-            ],
-        }
-        if rules:
-            (self.folder / "rules.yml").write_text(rules)
-            config["rule_files"] = ["rules.yml"]
-        if alertmanager:
-            config["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
-        # JSON is YAML.
-        (self.folder / "prometheus.yml").write_text(json.dumps(config))
-
-    def words(self) -> list[str]:
-        return [
-            tool("prometheus"),
-            f"--config.file={self.folder / 'prometheus.yml'}",
-            f"--storage.tsdb.path={self.folder / 'data'}",
-            f"--web.listen-address={self.url.removeprefix('http://')}",
-            "--enable-feature=exemplar-storage",
-        ]
-
-    def ask(self, query: str) -> list[tuple[dict[str, str], float]]:
-        """(labels, value) of each series that an instant query gives."""
-        answer = json.loads(get(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}"))
-        return [(each["metric"], float(each["value"][1])) for each in answer["data"]["result"]]
-
-    def values(self, query: str) -> list[float]:
-        return [value for _, value in self.ask(query)]
-
-    def exemplars(self, query: str) -> list[dict[str, str]]:
-        """The labels of the exemplars of the last hour."""
-        now_s = time.time()
-        asked = urllib.parse.urlencode({"query": query, "start": now_s - 3600, "end": now_s + 60})
-        found = json.loads(get(f"{self.url}/api/v1/query_exemplars?{asked}"))["data"]
-        return [exemplar["labels"] for series in found for exemplar in series["exemplars"]]
-
-
-class Alertmanager(Backend):
-    """Debian's Alertmanager; alerts are read back through its API."""
-
-    name = "alertmanager"
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.address = f"127.0.0.1:{free_port()}"
-        self.health = f"http://{self.address}/-/ready"
-        config = {"route": {"receiver": "none", "group_wait": "0s"}, "receivers": [{"name": "none"}]}
-        (self.folder / "alertmanager.yml").write_text(json.dumps(config))
-
-    def words(self) -> list[str]:
-        return [
-            tool("prometheus-alertmanager"),
-            f"--config.file={self.folder / 'alertmanager.yml'}",
-            f"--storage.path={self.folder / 'data'}",
-            f"--web.listen-address={self.address}",
-            # No cluster: it would listen on all interfaces.
-            "--cluster.listen-address=",
-        ]
-
-    def firing(self) -> list[dict[str, str]]:
-        """The labels of the alerts that fire now."""
-        alerts = json.loads(get(f"http://{self.address}/api/v2/alerts?active=true"))
-        return [alert["labels"] for alert in alerts]

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from backends import Collector, Jaeger, Prometheus
+from backends import Collector
+from jaeger_backend import Jaeger
+from prometheus_backend import Prometheus
 
 from sidecar.cli.demo_stage import Stage
 from sidecar.core.errors import DaemonUnavailable

@@ -6,9 +6,10 @@ Not with the other metrics: two daemons of one user on one host are one writer t
 import os
 from pathlib import Path
 
-from backends import Alertmanager, Prometheus, eventually
+from backends import eventually
 from conftest import Stack
 from installed import Sidecar, suspect_frames
+from prometheus_backend import Alertmanager, Prometheus
 
 RULES = """
 groups:

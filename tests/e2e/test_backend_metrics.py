@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from backends import Prometheus, eventually, free_port
+from backends import eventually, free_port
 from conftest import Stack
 from installed import Sidecar, new_trace, suspect_frames
+from prometheus_backend import Prometheus
 
 from sidecar.telemetry.conventions.metrics import DURATION_BOUNDS_S, METRICS, Metric
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from backends import Collector, Jaeger, eventually, get
+from backends import Collector, eventually, get
 from installed import Sidecar, new_trace
+from jaeger_backend import Jaeger
 
 from sidecar.testing.otlp import OtlpReceiver
 

@@ -4,9 +4,10 @@ import os
 import signal
 from pathlib import Path
 
-from backends import Collector, Jaeger, JaegerSpan, eventually
+from backends import Collector, eventually
 from conftest import Stack
 from installed import Sidecar, new_trace
+from jaeger_backend import Jaeger, JaegerSpan
 
 from sidecar.testing.otlp import OtlpReceiver
 
