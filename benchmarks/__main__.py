@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 
-from benchmarks import in_flight, memory, redaction, relay, startup
+from benchmarks import in_flight, many, memory, redaction, relay, startup
 from benchmarks.installation import installation
 
 ALL = {
@@ -15,6 +15,7 @@ ALL = {
     "memory": memory.measure,
     "redaction": redaction.measure,
     "in-flight": in_flight.measure,
+    "many": many.measure,
 }
 
 

@@ -34,6 +34,7 @@ def installation() -> Iterator[Installation]:
         environ |= {
             "XDG_RUNTIME_DIR": f"{folder}/run",
             "XDG_CONFIG_HOME": folder,
+            "XDG_STATE_HOME": f"{folder}/state",
             "OTEL_SDK_DISABLED": "true",
         }
         sidecar = f"{folder}/venv/bin/sidecar"
@@ -44,6 +45,20 @@ def installation() -> Iterator[Installation]:
             subprocess.run([sidecar, "daemon", "stop"], env=environ, stdout=subprocess.DEVNULL, check=False)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def daemon_at(installed: Installation, environ: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Another daemon, with a socket of its own; gives `environ` with the way to it."""
+    with tempfile.TemporaryDirectory(prefix="sidecar-benchmark-") as folder:
+        environ = {**environ, "SIDECAR_SOCKET": f"{folder}/s.sock"}
+        subprocess.run([installed.sidecar, "daemon", "start"], check=True, env=environ, stdout=subprocess.DEVNULL)
+        try:
+            yield environ
+        finally:
+            subprocess.run(
+                [installed.sidecar, "daemon", "stop"], env=environ, stdout=subprocess.DEVNULL, check=False
+            )
 
 
 def wall_s(argv: list[str], environ: dict[str, str]) -> float:

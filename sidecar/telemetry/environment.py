@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 _OURS = ("OTEL_METRICS_EXEMPLAR_FILTER",)
 _DEFAULTS = {
     "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED": "true",
-    # Both gather for half a second: a burst of a thousand commands must not push its own beginning out.
+    # A burst of a thousand commands must not push its own beginning out.
     "OTEL_BSP_MAX_QUEUE_SIZE": "16384",
     "OTEL_BLRP_MAX_QUEUE_SIZE": "16384",
 }

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     Clock = Callable[[], int]
 
-_DELAY_MS = 500
-"""How long spans and log events are gathered: a heartbeat should be seen while it is news."""
+_DELAY_MS = 100
+"""How long spans and log events are gathered in memory, until they are in the spool: what a SIGKILL may cost."""
 
 _INLINE_ADOPTS_AFTER_S = 10.0
 """A process that lives for one command looks after what others have left only if that takes longer than this."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _MAX_REQUEST_BYTES = 512 * 1024
 _ADOPT_EVERY_S = 10.0
+_GATHER_S = 0.4
+"""How long requests are gathered in the spool, to be sent as one; a heartbeat should be seen while it is news."""
 
 
 class Transport(Protocol):
@@ -57,6 +59,7 @@ class Sender:
         self._observe = observe
         self._backoff = backoff or Backoff()
         self._retry_at_s = 0.0
+        self._due_at_s = 0.0
         self._adopt_at_s = time.monotonic() + adopt_after_s
         self._asked_to_wait = False
         self._from_anywhere = False
@@ -78,7 +81,9 @@ class Sender:
             return
         self._spool.add(self.signal, self._target.shown, body, records)
         with self._wake:
-            self._news = True
+            if not self._news:
+                self._news = True
+                self._due_at_s = time.monotonic() + _GATHER_S
             self._wake.notify()
 
     def send_now(self, *, everything: bool = False) -> None:
@@ -87,7 +92,7 @@ class Sender:
         `everything`: what is left for another Collector goes to ours.
         """
         with self._wake:
-            self._retry_at_s = self._adopt_at_s = 0.0
+            self._retry_at_s = self._adopt_at_s = self._due_at_s = 0.0
             self._from_anywhere = self._from_anywhere or everything
             self.last_problem = ""
             self._news = True
@@ -138,7 +143,8 @@ class Sender:
             self._adopt_at_s = now_s + _ADOPT_EVERY_S
             from_anywhere, self._from_anywhere = self._from_anywhere, False
             self._spool.adopt(self.signal, self._target.shown, from_anywhere=from_anywhere)
-        if now_s >= self._retry_at_s:
+        ready_s = max(self._retry_at_s, 0.0 if ending else self._due_at_s)
+        if now_s >= ready_s:
             with self._wake:
                 self._news = False
             requests = self._spool.oldest(self.signal, self._target.shown, _MAX_REQUEST_BYTES)
@@ -150,7 +156,7 @@ class Sender:
             return True
         if ending:
             return False
-        self._wait(min(self._retry_at_s, self._adopt_at_s) - now_s, for_news=False)
+        self._wait(min(ready_s, self._adopt_at_s) - now_s, for_news=False)
         return True
 
     def _wait(self, seconds: float, *, for_news: bool = True) -> None:
