@@ -51,6 +51,8 @@ def status(config_path: str | None, socket: str | None, as_json: bool) -> None:
     click.echo(f"{place.path or 'the spool is switched off'}: {_in_words(totals)}{age}")
     for total in totals:
         click.echo(f"  {_counted(total.records, _KINDS[total.signal])}, {_size(total.bytes)}, for {total.destination}")
+    if commands := _left_commands(place):
+        click.echo(f"  {_counted(commands, 'command')} as frames, to become spans with the next daemon or flush")
     for reason in place.reasons:
         click.echo(f"  {reason}")
 
@@ -67,7 +69,7 @@ def flush(config_path: str | None, socket: str | None, everything: bool, timeout
         raise click.BadParameter(f"use {error}", param_hint="--timeout") from None
     place = _place(socket, config_path)
     before, _ = _look(place)
-    if not before:
+    if not before and not _left_commands(place):
         click.echo("nothing waits")
         return 0
     send = _flush_by_daemon if place.daemon else _flush_here
@@ -75,7 +77,7 @@ def flush(config_path: str | None, socket: str | None, everything: bool, timeout
     left, _ = _look(place)
     sent = sum(total.records for total in before) - sum(total.records for total in left)
     if not left and not reasons:
-        click.echo(f"sent: {_in_words(before)}")
+        click.echo(f"sent: {_in_words(before) if before else 'all that was left'}")
         return 0
     if not left:
         click.echo(f"nothing waits any more, but not all was taken: {'; '.join(reasons)}", err=True)
@@ -95,7 +97,11 @@ def clear(config_path: str | None, socket: str | None) -> None:
     place = _place(socket, config_path)
     with _opened(place) as file:
         totals = file.clear() if file is not None else []
-    click.echo(f"thrown away: {_in_words(totals)}" if totals else "nothing waits")
+    from sidecar.telemetry.leftovers import clear as clear_frames
+
+    commands = clear_frames(place.path) if place.path is not None else 0
+    what = [*([_in_words(totals)] if totals else []), *([_counted(commands, "command")] if commands else [])]
+    click.echo(f"thrown away: {' and '.join(what)}" if what else "nothing waits")
 
 
 @dataclass(frozen=True)
@@ -171,7 +177,8 @@ def _flush_by_daemon(place: _Place, budget_s: float, everything: bool) -> list[s
         left, _ = _look(place)
         telemetry = client.status(place.daemon).get("telemetry") or {}
         reasons = list((telemetry.get("spool") or {}).get("waiting_because", {}).values())
-        if not any(everything or total.destination in place.destinations for total in left):
+        ours = any(everything or total.destination in place.destinations for total in left)
+        if not ours and not _left_commands(place):
             break
     return reasons
 
@@ -192,10 +199,18 @@ def _as_record(place: _Place, totals: "list[Total]", oldest_ms: int | None) -> d
         "bytes": sum(total.bytes for total in totals),
         "maxBytes": place.resolved.settings.spool_max_bytes,
         "oldestAgeMs": oldest_ms,
+        "commandsAsFrames": _left_commands(place),
         "waiting": [asdict(total) for total in totals],
         "destinations": list(place.destinations),
         "reasons": list(place.reasons),
     }
+
+
+def _left_commands(place: _Place) -> int:
+    """How many inline commands had to leave their frames as they are."""
+    from sidecar.telemetry.leftovers import files
+
+    return len(files(place.path)) if place.path is not None else 0
 
 
 def _in_words(totals: "list[Total]") -> str:

@@ -1,24 +1,26 @@
 """Telemetry in the supervisor's own process, for `sidecar run --inline` and where no daemon can be had.
 
 All of it, the import of OpenTelemetry (half a second) included, happens on a thread of its own. The supervisor
-only puts frames on a queue, which never blocks and never grows beyond its bound.
+only puts frames on a queue, which never blocks and never grows beyond its bound. Where the end comes before the import
+is done (a busy machine, a short command), the frames are left beside the spool as they are.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import time
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from sidecar.core import frame as wire
+from sidecar.core.errors import FrameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sidecar.core.command import Command
-    from sidecar.telemetry.pipeline import Telemetry
+    from sidecar.telemetry.feed import Feed
     from sidecar.telemetry.settings import TelemetrySettings
 
     Frame = Mapping[str, Any] | bytes
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 _MAX_QUEUED = 1024
 _RESERVED = 16
 """Places that only the frames a span cannot do without may take."""
+_TO_LEAVE_S = 0.2
+"""Of the time for the end, what is kept for leaving the frames where there is nobody yet to take them."""
+_LEFTOVERS_AT_ONCE = 16
 
 
 class InlineSink:
@@ -43,7 +48,11 @@ class InlineSink:
         self._queue: SimpleQueue[tuple[Frame, int] | None] = SimpleQueue()
         self._deadline_s: float | None = None
         self._dead = False
-        self._commands: dict[str, Command] = {}
+        self._guard = threading.Lock()
+        self._taking = False
+        self._given_up = False
+        self._spool_path: str | None = None
+        self._configured = False
         self._thread = threading.Thread(target=self._run, name="sidecar-inline", daemon=True)
         self._thread.start()
 
@@ -56,58 +65,79 @@ class InlineSink:
         self._queue.put((frame, time.monotonic_ns()))
 
     def close(self, budget_s: float = 1.0) -> None:
-        """Send what is queued; returns within `budget_s`, whatever the exporters do."""
+        """Send what is queued, or leave it for later; returns within `budget_s`, whatever the exporters do."""
         if self._deadline_s is None:
             self._deadline_s = time.monotonic() + budget_s
             self._queue.put(None)
+            self._thread.join(max(0.0, budget_s - _TO_LEAVE_S))
+            if self._thread.is_alive() and self._give_up():
+                self._leave()
+                return
         self._thread.join(max(0.0, self._deadline_s - time.monotonic()))
 
     def _run(self) -> None:
         try:
+            from sidecar.telemetry.targets import sdk_disabled
+
+            settings = self._make_settings()
+            self._spool_path = None if sdk_disabled(settings.environ) else settings.spool.path
+            self._configured = True
+            from sidecar.telemetry.feed import Feed
             from sidecar.telemetry.pipeline import Telemetry
 
-            telemetry = Telemetry(self._make_settings())
-            telemetry.observe(lambda: list(self._commands.values()))
+            telemetry = Telemetry(settings)
+            feed = Feed(telemetry)
+            telemetry.observe(lambda: list(feed.commands.values()))
             _collect_garbage()
         except Exception as error:  # noqa: BLE001 - telemetry may fail in every way; the command never pays for it
             self.failure = repr(error)
             self._dead = True
             self._discard()
             return
+        with self._guard:
+            if self._given_up:
+                return
+            self._taking = True
         while (item := self._queue.get()) is not None:
+            raw, now_ns = item
             try:
-                self._take(telemetry, *item)
+                feed.take(_encoded(raw), now_ns)
             except Exception as error:  # noqa: BLE001 - as above; one bad frame is not the end
                 self.failure = repr(error)
+        self._take_leftovers(feed)
         deadline_s = self._deadline_s or 0.0
         telemetry.shutdown(max(0.0, deadline_s - time.monotonic()))
 
-    def _take(self, telemetry: Telemetry, raw: Frame, now_ns: int) -> None:
-        # Encoded first where it is a dict: that is what drops absent keys, and lets one parser judge both.
-        frame = wire.parse(raw if isinstance(raw, bytes) else wire.encode(raw))
-        if frame is None:
+    def _take_leftovers(self, feed: Feed) -> None:
+        """What others had to leave: some of it, where there is time, so that it is not left where no daemon runs."""
+        if self._spool_path is None or (self._deadline_s or 0.0) - time.monotonic() < 2 * _TO_LEAVE_S:
             return
-        command = self._commands.get(str(frame["commandId"]))
-        if command is None:
-            from sidecar.core.command import Command
+        from sidecar.telemetry.leftovers import take
 
-            command = Command(frame, now_ns)
-            if command.settled is None:
-                self._commands[command.id] = command
-                telemetry.command_started(command)
-            else:
-                telemetry.command_settled(command)
+        take(self._spool_path, lambda lines: feed.take_whole(lines, time.monotonic_ns()), _LEFTOVERS_AT_ONCE)
+
+    def _give_up(self) -> bool:
+        """Whether nobody takes the frames, and from now on nobody will."""
+        with self._guard:
+            self._given_up = not self._taking
+            return self._given_up
+
+    def _leave(self) -> None:
+        lines = []
+        try:
+            while (item := self._queue.get_nowait()) is not None:
+                lines.append(_encoded(item[0]))
+        except (Empty, FrameError):
+            pass
+        path = self._spool_path
+        if not self._configured and self._make_settings is _configured:
+            path = _likely_spool()
+        if path is None or not lines:
             return
-        verdicts_before = command.verdict_count
-        if not command.apply(frame, now_ns):
-            return
-        if frame["type"] == wire.PROGRESS:
-            telemetry.heartbeat(command, frame)
-        elif frame["type"] == wire.VERDICT and command.verdict_count != verdicts_before:
-            telemetry.verdict_changed(command, frame)
-        elif frame["type"] == wire.SETTLED:
-            del self._commands[command.id]
-            telemetry.command_settled(command)
+        from sidecar.telemetry.leftovers import leave
+
+        if not leave(path, lines):
+            self.dropped += len(lines)
 
     def _discard(self) -> None:
         try:
@@ -115,6 +145,21 @@ class InlineSink:
                 self.dropped += 1
         except Empty:
             pass
+
+
+def _encoded(frame: Frame) -> bytes:
+    # A dict is encoded too: that is what drops absent keys, and lets one parser judge both.
+    return frame if isinstance(frame, bytes) else wire.encode(frame)
+
+
+def _likely_spool() -> str | None:
+    """Where the spool is by the variables alone, until the configuration is read."""
+    from sidecar.telemetry.spool_place import default_path
+    from sidecar.telemetry.targets import sdk_disabled
+
+    if sdk_disabled(os.environ) or os.environ.get("SIDECAR_SPOOL_MAX_BYTES") == "0":
+        return None
+    return os.environ.get("SIDECAR_SPOOL") or default_path(os.environ)
 
 
 def _collect_garbage() -> None:

@@ -17,7 +17,9 @@ from sidecar.telemetry.quiet import Problems, collect, stop_collecting
 from sidecar.telemetry import describe, resource
 from sidecar.telemetry.conventions import attributes as a
 from sidecar.telemetry.conventions import signals as s
+from sidecar.telemetry.feed import Feed
 from sidecar.telemetry.identity import Identity, identity_of
+from sidecar.telemetry.leftovers import take
 from sidecar.telemetry.logs import Severity
 from sidecar.telemetry.outputs import Outputs
 from sidecar.telemetry.sentences import sentence
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from sidecar.core.command import Command
     from sidecar.telemetry.metrics import Metrics
     from sidecar.telemetry.settings import TelemetrySettings
+
+
+_LEFTOVERS_AT_ONCE = 16
 
 
 class _Live:
@@ -69,6 +74,7 @@ class Telemetry:
         self._live: dict[str, _Live] = {}
         self._outputs: Outputs | None = None
         self._shut_down = False
+        self._leftovers = Feed(self)
         self.disabled = sdk_disabled(settings.environ)
         collect(self._problems)
         if self.disabled:
@@ -102,6 +108,7 @@ class Telemetry:
         """The caller's loop has turned; to be called every second or so."""
         if self._metrics is not None:
             self._metrics.loop_alive()
+        self._guarded(self._take_leftovers)
 
     def send_now(self, *, everything: bool) -> None:
         """Try to send what waits, without the rest of a back-off; `everything`: whatever Collector it was meant for."""
@@ -139,6 +146,12 @@ class Telemetry:
     @property
     def _metrics(self) -> Metrics | None:
         return self._outputs.metrics if self._outputs else None
+
+    def _take_leftovers(self) -> None:
+        """What commands had to leave because their own process had no time for it; a few at a time."""
+        path = self._outputs.spool.path if self._outputs else None
+        if path is not None:
+            take(path, lambda lines: self._leftovers.take_whole(lines, self._monotonic_ns()), _LEFTOVERS_AT_ONCE)
 
     def _on_started(self, command: Command) -> None:
         live = self._remember(command)

@@ -10,6 +10,7 @@ from sidecar.telemetry.quiet import Problems, collect
 
 # isort: split
 from sidecar.telemetry import exporters
+from sidecar.telemetry.leftovers import MAX_FILES, files, take
 from sidecar.telemetry.sender import Sender
 from sidecar.telemetry.spool import Spool
 from sidecar.telemetry.targets import Signal, target_of
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
     from sidecar.telemetry.answers import Answer
     from sidecar.telemetry.settings import TelemetrySettings
 
+_TO_SPOOL_S = 5.0
 _SIGNALS: tuple[Signal, ...] = ("traces", "logs")
 
 
 def flush(settings: TelemetrySettings, budget_s: float, *, everything: bool) -> list[str]:
     """Send what nobody who lives is to send, within `budget_s`; returns what stood against it, one line each."""
+    if settings.spool.path is not None and files(settings.spool.path):
+        _make_requests(settings, settings.spool.path)
     problems = Problems()
     collect(problems)
     spool = Spool(settings.spool, problems.add)
@@ -42,6 +46,17 @@ def flush(settings: TelemetrySettings, budget_s: float, *, everything: bool) -> 
     finally:
         spool.close()
     return reasons
+
+
+def _make_requests(settings: TelemetrySettings, path: str) -> None:
+    """Of the frames that were left beside the spool, as a daemon would; they are in the spool afterwards, or sent."""
+    from sidecar.telemetry.feed import Feed
+    from sidecar.telemetry.pipeline import Telemetry
+
+    telemetry = Telemetry(settings)
+    feed = Feed(telemetry)
+    take(path, lambda lines: feed.take_whole(lines, time.monotonic_ns()), MAX_FILES)
+    telemetry.shutdown(_TO_SPOOL_S)
 
 
 def _unobserved(records: int, answer: Answer, seconds: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
+import sys
 from typing import TYPE_CHECKING
 
 from sidecar.core.errors import SpoolUnavailable
@@ -28,7 +28,7 @@ class Holder:
         self._path = path
         for _ in range(_TRIES):
             # SQLite's integers have 63 bits.
-            self.number = secrets.randbits(62)
+            self.number = int.from_bytes(os.urandom(8), sys.byteorder) >> 2
             self._file = _file_of(path, self.number)
             try:
                 self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

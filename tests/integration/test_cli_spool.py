@@ -11,7 +11,11 @@ import pytest
 from exporting import Exporting, exporting
 from supervised import Installation, alive, until
 
+from sidecar.core import frame as wire
+from sidecar.telemetry.leftovers import leave
+from sidecar.testing import FakeClock
 from sidecar.testing.otlp import OtlpReceiver
+from sidecar.testing.scripted import ScriptedCommand
 
 
 @pytest.fixture
@@ -47,8 +51,10 @@ def test_nothing_was_ever_spooled(rig: Exporting) -> None:
 @pytest.mark.parametrize("running", [True, False], ids=["daemon", "no daemon"])
 def test_what_waits_is_shown_then_sent_once(rig: Exporting, port: int, running: bool) -> None:
     spooled(rig, running=running)
+    if running:
+        until(lambda: len(rig.spool_status()["reasons"]) == 2)
     found = rig.spool_status()
-    assert (found["requests"], found["records"], found["daemon"] is not None) == (2, 4, running)
+    assert (found["records"], found["daemon"] is not None) == (4, running)
     assert {each["destination"] for each in found["waiting"]} <= set(found["destinations"])
     shown = rig.cli("spool", "status").stdout
     assert "2 spans" in shown
@@ -128,6 +134,53 @@ def test_killed_it_leaves_what_it_had_to_the_next_daemon(rig: Exporting, port: i
         until(lambda: len(receiver.spans) == 2)
         until(lambda: rig.spool_status()["records"] == 0)
         assert len(receiver.logs) == 2
+
+
+def left(rig: Exporting) -> None:
+    """The frames of one command, as an inline command leaves them that has no time to do more."""
+    script = ScriptedCommand(FakeClock(), "make")
+    frames = [script.start().identity, script.settle()]
+    assert leave(str(rig.spool), [wire.encode(frame) for frame in frames])
+
+
+def test_frames_that_were_left_are_shown_sent_and_thrown_away(rig: Exporting, port: int) -> None:
+    left(rig)
+    assert "1 command as frames" in rig.cli("spool", "status").stdout
+    assert rig.spool_status()["commandsAsFrames"] == 1
+    assert "1 command" in rig.cli("spool", "clear").stdout
+    left(rig)
+    with OtlpReceiver(http_port=port) as receiver:
+        assert rig.cli("spool", "flush").returncode == 0
+        assert [span.name for span in receiver.spans] == ["sidecar.started", "make"]
+        assert rig.spool_status()["commandsAsFrames"] == 0
+
+
+def test_a_daemon_takes_frames_that_were_left(rig: Exporting, port: int) -> None:
+    with OtlpReceiver(http_port=port) as receiver:
+        rig.start_daemon()
+        left(rig)
+        assert receiver.wait_for_span(lambda span: span.name == "make", 20)
+        assert rig.spool_status()["commandsAsFrames"] == 0
+
+
+def test_two_daemons_on_one_spool_send_each_thing_once(rig: Exporting, port: int) -> None:
+    other = f"{rig.socket}.other"
+    commands = 5
+    rig.start_daemon()
+    assert rig.cli("daemon", "start", SIDECAR_SOCKET=other).returncode == 0
+    try:
+        for _ in range(commands):
+            assert rig.run("true").status == 0
+            assert rig.cli("run", "--", "true", SIDECAR_SOCKET=other).returncode == 0
+        until(lambda: rig.spool_status()["records"] == 4 * 2 * commands)
+        with OtlpReceiver(http_port=port) as receiver:
+            rig.cli("spool", "flush")
+            rig.cli("spool", "flush", SIDECAR_SOCKET=other)
+            until(lambda: rig.spool_status()["records"] == 0)
+            ids = [span.span_id for span in receiver.spans]
+            assert len(ids) == len(set(ids)) == 2 * 2 * commands
+    finally:
+        rig.cli("daemon", "stop", SIDECAR_SOCKET=other)
 
 
 def test_sigterm_ends_the_daemon_in_two_seconds_with_its_queue_on_disk(sidecar: Installation, tmp_path: Path) -> None:

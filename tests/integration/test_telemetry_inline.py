@@ -4,13 +4,16 @@ import gc
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sidecar.core import frame as wire
 from sidecar.telemetry.inline import InlineSink
+from sidecar.telemetry.leftovers import files
 from sidecar.telemetry.settings import TelemetrySettings
+from sidecar.telemetry.spool import SpoolLimits
 from sidecar.testing import FakeClock
 from sidecar.testing.otlp import OtlpReceiver
 from sidecar.testing.scripted import ScriptedCommand
@@ -60,6 +63,28 @@ def test_close_keeps_to_its_budget_whatever_the_settings_do() -> None:
     before_s = time.monotonic()
     sink.close(0.2)
     assert time.monotonic() - before_s < 0.7
+
+
+def test_what_there_is_no_time_for_is_left_and_taken_by_the_next(tmp_path: Path) -> None:
+    path = str(tmp_path / "state" / "spool.db")
+    script, frames = _frames()
+    late = InlineSink(lambda: time.sleep(30) or TelemetrySettings(environ={}))  # type: ignore[func-returns-value]
+    # As if the settings had been read, and OpenTelemetry were what takes so long.
+    late._spool_path, late._configured = path, True
+    for frame in frames:
+        late.put(frame)
+    before_s = time.monotonic()
+    late.close(0.4)
+    assert time.monotonic() - before_s < 0.7
+    assert len(files(path)) == 1
+
+    with OtlpReceiver() as receiver:
+        settings = TelemetrySettings(otlp_endpoint=receiver.http_endpoint, spool=SpoolLimits(path), environ={})
+        following = InlineSink(lambda: settings)
+        following.close(5.0)
+        assert files(path) == []
+        assert [span.name for span in receiver.spans] == ["sidecar.started", *["sidecar.heartbeat"] * 2, "pytest"]
+        assert receiver.spans[-1].span_id == script.span_id
 
 
 def test_full_queue_drops_heartbeats_and_keeps_the_ends() -> None:

@@ -54,7 +54,8 @@ def test_inline_takes_its_budget_at_most(sidecar: Installation, tmp_path: Path, 
         assert _timed(rig, "--inline") < without_s + INLINE_BUDGET_S + 0.5
         found = rig.spool_status()
         assert found["daemon"] is None
-        if ailment in CURABLE:
+        # On a busy machine there is no time even to load what makes records of frames.
+        if ailment in CURABLE and found["commandsAsFrames"] == 0:
             assert found["records"] == RECORDS
         else:
             assert found["records"] == 0
