@@ -7,17 +7,32 @@ prints there by itself. stderr is the command's.
 import logging
 import os
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 
 _KEPT = 20
+
+
+@dataclass(slots=True)
+class _Problem:
+    text: str
+    last_unix_s: float
+    times: int = 1
+
+    def __str__(self) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.last_unix_s))
+        return f"{at} {self.text}" + (f" ({self.times} times)" if self.times > 1 else "")
 
 
 class Problems(logging.Handler):
     """The last few things that went wrong, oldest first. Also a logging handler, for what the SDK logs."""
 
-    def __init__(self) -> None:
+    def __init__(self, unix_s: Callable[[], float] = time.time) -> None:
         super().__init__(level=logging.WARNING)
-        self._recent: deque[str] = deque(maxlen=_KEPT)
+        self._unix_s = unix_s
+        self._recent: deque[_Problem] = deque(maxlen=_KEPT)
         self._guard = threading.Lock()
         self.count = 0
 
@@ -25,16 +40,20 @@ class Problems(logging.Handler):
         with self._guard:
             self.count += 1
             # The same failure again and again would push out everything else.
-            if not self._recent or self._recent[-1] != problem:
-                self._recent.append(problem)
+            if self._recent and self._recent[-1].text == problem:
+                self._recent[-1].times += 1
+                self._recent[-1].last_unix_s = self._unix_s()
+            else:
+                self._recent.append(_Problem(problem, self._unix_s()))
 
     def emit(self, record: logging.LogRecord) -> None:
         self.add(record.getMessage())
 
     @property
     def recent(self) -> list[str]:
+        """`2026-12-02T10:06:07Z what went wrong (3 times)`: the time is that of the last of them, in UTC."""
         with self._guard:
-            return list(self._recent)
+            return list(map(str, self._recent))
 
 
 def collect(problems: Problems) -> None:

@@ -95,8 +95,9 @@ class OtlpReceiver:
     """Takes spans, metrics and log records in, over HTTP always and over gRPC with `grpc=True`.
 
     Ports are ephemeral unless given (to come back on the same one after an outage); `tls` names the files of a
-    certificate and its key; with `path_prefix` it takes OTLP over HTTP under that path only (Loki: `/otlp`). A context
-    manager; or `start()` and `stop()`.
+    certificate and its key, `client_authority` that of the authority whose clients alone are let in; with
+    `path_prefix` it takes OTLP over HTTP under that path only (Loki: `/otlp`). A context manager; or `start()` and
+    `stop()`.
 
     A Collector in trouble, to be set at any time:
 
@@ -116,6 +117,7 @@ class OtlpReceiver:
         http_port: int = 0,
         grpc_port: int = 0,
         tls: tuple[str, str] | None = None,
+        client_authority: str | None = None,
         path_prefix: str = "",
         on_span: Callable[[ReceivedSpan], None] | None = None,
         on_metric: Callable[[ReceivedMetric], None] | None = None,
@@ -132,6 +134,7 @@ class OtlpReceiver:
         self._logs: Inbox[ReceivedLog] = Inbox(on_log)
         self._want_grpc = grpc
         self._tls = tls
+        self._client_authority = client_authority
         self._http_port = http_port
         self._grpc_port = grpc_port
         self.path_prefix = path_prefix
@@ -145,6 +148,9 @@ class OtlpReceiver:
         if self._tls is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*self._tls)
+            if self._client_authority is not None:
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_verify_locations(self._client_authority)
             # The handshake belongs to the connection's own thread: one that hangs must not hold up the others.
             self._http.socket = context.wrap_socket(
                 self._http.socket, server_side=True, do_handshake_on_connect=False
@@ -154,7 +160,7 @@ class OtlpReceiver:
             # Loaded here: gRPC costs a hundred milliseconds that most users of the receiver need not pay.
             from sidecar.testing.otlp_grpc import serve
 
-            self._grpc, self._grpc_port = serve(self, self._grpc_port, self._tls)
+            self._grpc, self._grpc_port = serve(self, self._grpc_port, self._tls, self._client_authority)
         return self
 
     def stop(self) -> None:

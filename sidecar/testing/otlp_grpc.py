@@ -27,7 +27,9 @@ _CODES = {
 }
 
 
-def serve(receiver: OtlpReceiver, port: int, tls: tuple[str, str] | None = None) -> tuple[Any, int]:
+def serve(
+    receiver: OtlpReceiver, port: int, tls: tuple[str, str] | None = None, client_authority: str | None = None
+) -> tuple[Any, int]:
     """Start the three OTLP services on 127.0.0.1. Returns (server, its port); OSError if that is taken."""
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=4, thread_name_prefix="otlp-receiver-grpc"))
     # Any: generated code has no types.
@@ -45,7 +47,12 @@ def serve(receiver: OtlpReceiver, port: int, tls: tuple[str, str] | None = None)
         else:
             certificate, key = tls
             with open(certificate, "rb") as public, open(key, "rb") as private:
-                credentials = grpc.ssl_server_credentials([(private.read(), public.read())])
+                pair = (private.read(), public.read())
+            authority = None
+            if client_authority is not None:
+                with open(client_authority, "rb") as file:
+                    authority = file.read()
+            credentials = grpc.ssl_server_credentials([pair], authority, authority is not None)
             bound = server.add_secure_port(f"127.0.0.1:{port}", credentials)
     except RuntimeError as error:
         raise OSError(f"gRPC port {port}: {error}") from None

@@ -1,0 +1,26 @@
+"""Problems are kept with their times, and one that comes again and again is one."""
+
+import logging
+
+from sidecar.telemetry.quiet import Problems
+from sidecar.testing import FakeClock
+
+
+def test_problems_have_times() -> None:
+    clock = FakeClock()
+    problems = Problems(lambda: clock.unix_ns() / 1e9)
+    problems.add("refused")
+    clock.advance(61)
+    problems.add("refused")
+    problems.handle(logging.LogRecord("opentelemetry", logging.WARNING, "", 0, "queue is full", None, None))
+    assert problems.recent == ["2023-11-14T22:14:21Z refused (2 times)", "2023-11-14T22:14:21Z queue is full"]
+    assert problems.count == 3
+
+
+def test_only_the_last_ones_are_kept() -> None:
+    problems = Problems()
+    for number in range(100):
+        problems.add(f"problem {number}")
+    assert len(problems.recent) == 20
+    assert problems.recent[-1].endswith(" problem 99")
+    assert problems.count == 100
