@@ -9,8 +9,10 @@ Cost: open, read and close are about 3 microseconds together. Privilege: none he
 """
 
 import errno
+import fcntl
 import os
 import platform
+import select
 import termios
 import time
 
@@ -37,6 +39,8 @@ SOURCES = (
 )
 """What `denied` may name: files of /proc/PID, and netlink, locks, mountinfo, cgroup, terminal."""
 
+_TIOCGPTPEER = 0x5441
+"""asm-generic/ioctls.h: opens the command's side of the pseudo terminal of which we have the other; ioctl_tty(2)."""
 _READ_AT_MOST = 1 << 20
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR)
 
@@ -140,8 +144,8 @@ class Kernel:
             self.refused.add("netlink")
             return None
 
-    def terminal(self, descriptor: int | None, path: str) -> tuple[int, int | None] | None:
-        """(local flags, foreground process group) of a terminal, by a descriptor or else by its path."""
+    def terminal(self, descriptor: int | None, path: str) -> tuple[int, int | None, bool | None] | None:
+        """(local flags, foreground process group, takes output) of a terminal, by a descriptor or else by its path."""
         if "terminal" in self.denied:
             self.refused.add("terminal")
             return None
@@ -150,10 +154,11 @@ class Kernel:
             if descriptor is None:
                 opened = descriptor = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
             flags = int(termios.tcgetattr(descriptor)[3])
+            takes_output = _takes_output(descriptor)
             try:
-                return flags, os.tcgetpgrp(descriptor)
+                return flags, os.tcgetpgrp(descriptor), takes_output
             except OSError:
-                return flags, None  # not our controlling terminal: the processes' own stat says it
+                return flags, None, takes_output  # not our controlling terminal: the processes' own stat says it
         except (OSError, termios.error):
             return None
         finally:
@@ -186,3 +191,21 @@ class Kernel:
                 if not part.isdigit():
                     self.refused.add(part)
                     return
+
+
+def _takes_output(descriptor: int) -> bool | None:
+    """Whether a write to the terminal would get on: drivers/tty/n_tty.c, n_tty_poll, asked of the command's side."""
+    peer = None
+    try:
+        peer = fcntl.ioctl(descriptor, _TIOCGPTPEER, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        pass  # it is the command's side already, or no pseudo terminal
+    try:
+        poll = select.poll()
+        poll.register(descriptor if peer is None else peer, select.POLLOUT)
+        return bool(poll.poll(0))
+    except OSError:
+        return None
+    finally:
+        if peer is not None:
+            os.close(peer)

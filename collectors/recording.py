@@ -81,7 +81,7 @@ class RecordingKernel(Kernel):
         self.refused |= refused
         return answer
 
-    def terminal(self, descriptor: int | None, path: str) -> tuple[int, int | None] | None:
+    def terminal(self, descriptor: int | None, path: str) -> tuple[int, int | None, bool | None] | None:
         answer = super().terminal(descriptor, path)
         self._keep("terminal", None if answer is None else list(answer), self.refused)
         return answer
@@ -148,9 +148,9 @@ class ReplayKernel(Kernel):
         answer = self._answer(f"sockets {'all' if is_dump else 'one'} {request.hex()}", "netlink")
         return None if answer is None else [bytes.fromhex(part) for part in answer]
 
-    def terminal(self, descriptor: int | None, path: str) -> tuple[int, int | None] | None:
+    def terminal(self, descriptor: int | None, path: str) -> tuple[int, int | None, bool | None] | None:
         answer = self._answer("terminal", "terminal")
-        return None if answer is None else (answer[0], answer[1])
+        return None if answer is None else (answer[0], answer[1], answer[2] if len(answer) > 2 else None)
 
     def clock_s(self, clock: int) -> float | None:
         answer: float | None = self._answer(f"clock {clock}", "")

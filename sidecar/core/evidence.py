@@ -216,6 +216,8 @@ class Terminal:
     echo: bool = True
     canonical: bool = True
     foreground_group: int | None = None
+    takes_output: bool | None = None
+    """False: its output is stopped (Ctrl-S), or its buffer full, or a writer is stuck. None: not known."""
 
 
 @dataclass(slots=True)

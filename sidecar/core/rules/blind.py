@@ -141,11 +141,29 @@ def _woken(scene: Scene, process: Process, thread: Thread) -> Wait:
     if process.descriptors is None:
         return Wait("unknown", f"a terminal or a TCP socket{_what_fits(scene, process)}", UNSURE)
     if any(found.kind == evidence.TERMINAL for found in process.descriptors.values()):
-        prompt = _secret_prompt(scene, process) or _key_by_key(scene, process)
-        if prompt is not None:
-            return prompt
+        found = _secret_prompt(scene, process) or _key_by_key(scene, process) or _only_terminal(scene, process)
+        if found is not None:
+            return found
         return Wait("unknown", f"a terminal or a TCP socket{_what_fits(scene, process)}", UNSURE)
     return _only_kind(scene, process, READ, {evidence.SOCKET}, "a TCP socket", protocols={"tcp"})
+
+
+def _only_terminal(scene: Scene, process: Process) -> Wait | None:
+    """It is the terminal, since there is no TCP socket; and a read of it, since a write would get on: n_tty_poll."""
+    terminal = scene.after.terminal
+    if terminal is None or terminal.takes_output is None or not process.terminal:
+        return None
+    for found in (process.descriptors or {}).values():
+        record = scene.socket(found.inode) if found.kind == evidence.SOCKET else None
+        if found.kind == evidence.SOCKET and (record is None or record.protocol == "tcp"):
+            return None
+        if found.kind == evidence.TERMINAL and found.target not in (terminal.name, "/dev/tty"):
+            return None
+    if not terminal.takes_output:
+        return Wait("output_blocked", "a terminal that takes no output", INFERRED)
+    if not is_in_front(process, terminal):
+        return None
+    return Wait("awaiting_input", f"reads its terminal{describe_terminal(terminal)}", INFERRED)
 
 
 def _epoll(scene: Scene, process: Process, thread: Thread) -> Wait:
