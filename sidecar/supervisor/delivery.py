@@ -57,8 +57,11 @@ class Delivery:
         """The last frame was sent: hand over what is unsent, within a budget, and let go."""
         if self._inline is not None:
             self._inline.close(_INLINE_BUDGET_S)
-        elif self.link is not None:
+            return
+        if self.link is not None:
             self._hand_over(self.link)
+        if self.link is None or not self.link.ever_connected:
+            self._leave()
 
     def _hand_over(self, link: "Link") -> None:
         deadline_ns = time.monotonic_ns() + _HANDOVER_NS
@@ -97,10 +100,8 @@ class Delivery:
 
     def _fall_back(self, frame: "Frame") -> None:
         """No daemon is to be had. The heavy telemetry is loaded only once a command is silent for an interval:
-        one that ends before never pays for it, and leaves no trace but our note."""
+        one that ends before never pays for it, and leaves its frames to whoever exports next."""
         self._keep(frame)
-        if frame["type"] == wire.SETTLED:
-            self._notes.write("no daemon can be had, and the command is over: it is not recorded")
         if frame["type"] == wire.PROGRESS:
             self._notes.write("no daemon can be had: telemetry goes inline")
             self._go_inline()
@@ -116,8 +117,23 @@ class Delivery:
         # have gone inline, or are connected.
         if self._before and frame["type"] == self._before[-1]["type"] == wire.ACTIVITY:
             self._before.pop()
-        if len(self._before) < _MAX_BEFORE:
+        if len(self._before) < _MAX_BEFORE or frame["type"] == wire.SETTLED:
             self._before.append(frame)
+
+    def _leave(self) -> None:
+        """The command is over, and no daemon could be had for a moment of it: its frames go beside the spool."""
+        left = False
+        if self._options.spool_max_bytes and self._environ.get("OTEL_SDK_DISABLED", "").strip().lower() != "true":
+            try:
+                from sidecar.telemetry.leftovers import leave
+                from sidecar.telemetry.spool_place import default_path
+
+                path = self._options.spool or default_path(self._environ)
+                left = path is not None and leave(path, [wire.encode(frame) for frame in self._before])
+            except Exception as error:  # noqa: BLE001 - as above: no module any more, or a frame that is none
+                self._notes.write(f"frames not left: {error!r}")
+        what = "left to the next one" if left else "not recorded"
+        self._notes.write(f"no daemon can be had, and the command is over: it is {what}")
 
     def _go_inline(self) -> None:
         try:

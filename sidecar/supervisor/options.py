@@ -32,7 +32,7 @@ class RunOptions:
     silence_timeout_ns     None = silence never stops it
     heartbeat_interval_ns  0 = no heartbeats
     pty                    None = as the agent's stdout is
-    socket, log            absolute paths; None = the usual socket, no log
+    socket, log, spool     absolute paths; None = the usual socket and spool, no log
     daemon_environment     further names of variables that a daemon started by us may see
     """
 
@@ -49,6 +49,8 @@ class RunOptions:
         "session_id",
         "silence_timeout_ns",
         "socket",
+        "spool",
+        "spool_max_bytes",
         "timeout_ns",
         "tool_call_id",
         "tool_name",
@@ -67,6 +69,8 @@ class RunOptions:
     session_id: str | None
     silence_timeout_ns: int | None
     socket: str | None
+    spool: str | None
+    spool_max_bytes: int
     timeout_ns: int | None
     tool_call_id: str | None
     tool_name: str | None

@@ -12,6 +12,7 @@ from exporting import Exporting, exporting
 from supervised import Installation, alive, until
 
 from sidecar.core import frame as wire
+from sidecar.daemon import client
 from sidecar.telemetry.leftovers import leave
 from sidecar.testing import FakeClock
 from sidecar.testing.otlp import OtlpReceiver
@@ -181,6 +182,22 @@ def test_two_daemons_on_one_spool_send_each_thing_once(rig: Exporting, port: int
             assert len(ids) == len(set(ids)) == 2 * 2 * commands
     finally:
         rig.cli("daemon", "stop", SIDECAR_SOCKET=other)
+
+
+def test_commands_that_no_daemon_took_are_told_of_by_the_next_one(rig: Exporting, port: int) -> None:
+    # A daemon that dies within two seconds of its start is not started again at once.
+    assert rig.run("true").status == 0
+    pid = int(client.status(rig.socket, timeout_s=20)["pid"])
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive(pid))
+    for _ in range(3):
+        assert rig.run("false").status == 1
+    assert rig.spool_status()["commandsAsFrames"] == 3
+    with OtlpReceiver(http_port=port) as receiver:
+        rig.start_daemon()
+        until(lambda: len([span for span in receiver.spans if span.name == "false"]) == 3)
+        started = "sidecar.commands.started"
+        receiver.wait_for_metric(lambda metric: metric.name == started and metric.value == 3, 20)
 
 
 def test_sigterm_ends_the_daemon_in_two_seconds_with_its_queue_on_disk(sidecar: Installation, tmp_path: Path) -> None:

@@ -24,8 +24,6 @@ def test_the_options_of_run_are_the_options_of_the_model():
         "otlp_protocol",
         "otlp_headers",
         "metric_export_interval_ns",
-        "spool",
-        "spool_max_bytes",
         "spool_max_age_ns",
     }
 

@@ -1,5 +1,6 @@
 """Where frames go: to the daemon, inline, or nowhere; and that the fall-back loses nothing and starts late."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from sidecar import rendezvous
 from sidecar.core.errors import DaemonUnavailable
 from sidecar.supervisor import activate
 from sidecar.supervisor.delivery import Delivery
+from sidecar.telemetry.leftovers import files, take
 
 Frame = dict[str, Any]
 
@@ -34,6 +36,7 @@ class Scene:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = str(folder / "s.sock")
         self.log = folder / "log"
+        self.spool = str(folder / "state" / "spool.db")
         self.inlines: list[Inline] = []
         self.error: Exception = DaemonUnavailable("there is none")
         self._monkeypatch = monkeypatch
@@ -46,8 +49,12 @@ class Scene:
         self.inlines.append(Inline())
         return self.inlines[-1]
 
-    def delivery(self, *, inline: bool = False, factory: Callable[[], Any] | None = None) -> Delivery:
+    def delivery(
+        self, *, inline: bool = False, factory: Callable[[], Any] | None = None, **chosen_too: Any
+    ) -> Delivery:
         chosen = options(10**10, None, "call_1")
+        for name, value in chosen_too.items():
+            setattr(chosen, name, value)
         chosen.inline, chosen.socket, chosen.log = inline, self.path, str(self.log)
         return Delivery(chosen, {}, factory or self._make_inline)
 
@@ -84,7 +91,29 @@ def test_a_command_that_ends_before_its_first_beat_never_loads_the_telemetry(sce
         delivery.send(frame)
     delivery.close()
     assert scene.inlines == []
+    # There is no home either.
     assert "it is not recorded" in scene.notes
+
+
+def test_a_command_that_no_daemon_took_is_left_to_the_next_one(scene: Scene) -> None:
+    delivery = scene.delivery(spool=scene.spool)
+    sent = [started(), activity(), settled()]
+    for frame in sent:
+        delivery.send(frame)
+    delivery.close()
+    assert scene.inlines == []
+    assert "left to the next one" in scene.notes
+    lines: list[bytes] = []
+    assert take(scene.spool, lines.extend, 10) == 1
+    assert [json.loads(line)["type"] for line in lines] == [frame["type"] for frame in sent]
+
+
+def test_without_a_spool_nothing_is_left(scene: Scene) -> None:
+    delivery = scene.delivery(spool=scene.spool, spool_max_bytes=0)
+    for frame in (started(), settled()):
+        delivery.send(frame)
+    delivery.close()
+    assert files(scene.spool) == []
 
 
 def test_the_first_beat_without_a_daemon_goes_inline_with_all_that_was_before(scene: Scene) -> None:

@@ -102,6 +102,8 @@ def options(interval_ns: int, timeout_ns: int | None, tool_call_id: str | None) 
             "session_id": "session-1",
             "silence_timeout_ns": None,
             "socket": None,
+            "spool": None,
+            "spool_max_bytes": 1 << 20,
             "timeout_ns": timeout_ns,
             "tool_call_id": tool_call_id,
             "tool_name": "run_shell_command",
