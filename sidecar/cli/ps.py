@@ -33,7 +33,8 @@ def ps(as_json: bool, socket: str | None, config_path: str | None) -> None:
     """List the commands that run now.
 
     RUNS is the time since the start, SILENT that since the last output (or since the start, where there was
-    none yet). COMMAND ID is as much of it as `sidecar cancel` needs. No daemon means no commands.
+    none yet). VERDICT is why it is silent, and for how long that has held; `sidecar explain` says more. COMMAND ID
+    is as much of it as `explain` and `cancel` need. No daemon means no commands.
     """
     try:
         answers = list(request(daemon_socket(socket, config_path), "list"))
@@ -73,7 +74,7 @@ def cells(command: "Record", command_id: str = "") -> tuple[str, ...]:
         span_text(elapsed_ms),
         span_text(int(silent_ms)),
         "-" if timeout_ms is None else span_text(int(timeout_ms)),
-        _word(command.get("verdict")),
+        _verdict(command),
         _word(command_id),
         _word(command.get("toolCallId")),
         _word(command.get("sessionId")),
@@ -92,6 +93,12 @@ def span_text(span_ms: int) -> str:
     if seconds < 86400:
         return f"{seconds // 3600}h{seconds // 60 % 60:02}m"
     return f"{seconds // 86400}d{seconds // 3600 % 24:02}h"
+
+
+def _verdict(command: "Record") -> str:
+    """`awaiting_input 1m05s`"""
+    verdict = _word(command.get("verdict"))
+    return verdict if "sinceMs" not in command else f"{verdict} {span_text(int(command['sinceMs']))}"
 
 
 def _word(value: object) -> str:

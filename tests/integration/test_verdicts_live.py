@@ -3,6 +3,7 @@
 Which verdict a state earns is the business of the tests of the rules; here it is that the supervisor sees it, in time.
 """
 
+import json
 import os
 import pty
 import signal
@@ -184,3 +185,24 @@ def test_a_hostile_name_is_shown_for_what_it_is(sidecar: Installation, tmp_path:
         found = command.verdict("sleeping")
         assert found["leaf"]["program"].isprintable()
         assert found["leaf"]["program"].startswith("a) R 1\\n\\x1b[2J")
+
+
+def test_explain_says_why_with_figures_and_what_to_do(sidecar: Installation, held_pipe: int) -> None:
+    with watched(sidecar, "bash", "-c", "read -r x", stdin=held_pipe) as command:
+        found = command.verdict("awaiting_input")
+        words = [str(sidecar.script), "explain", found["commandId"][:13]]
+        said = subprocess.run(words, env=sidecar.environ, capture_output=True, text=True, check=True).stdout
+        assert f"bash (pid {found['leaf']['pid']}) waits for somebody to type, or to send it input." in said
+        assert "It goes on only when somebody acts." in said
+        assert found["evidence"][0] in said
+        assert "\nnext " in said
+
+
+def test_why_looks_at_a_process_that_nobody_supervises(sidecar: Installation, tmp_path: Path) -> None:
+    fifo = tmp_path / "f"
+    os.mkfifo(fifo)
+    with sidecar.started("sh", "-c", f"cat {fifo}; true", bare=True) as process:
+        words = [str(sidecar.script), "why", str(process.pid), "--json"]
+        said = json.loads(subprocess.run(words, env=sidecar.environ, capture_output=True, check=True).stdout)
+        assert (said["verdict"], said["leaf"]["program"], said["confirmed"]) == ("fifo_wait", "cat", True)
+        assert str(fifo) in said["evidence"][0]

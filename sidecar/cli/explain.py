@@ -1,0 +1,79 @@
+"""`sidecar explain`: why a running command is silent, from what its supervisor told the daemon last.
+
+0    it is explained, or there is nothing to explain since it is not silent
+125  no daemon, no such command, or more than one
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from sidecar.cli.parameters import daemon_socket, socket_options
+from sidecar.cli.ps import span_text
+from sidecar.cli.verdict_words import in_words
+from sidecar.core.errors import UsageError
+from sidecar.core.values import printable
+from sidecar.core.verdict_texts import advice, sentences
+from sidecar.daemon.client import request
+
+MIN_PREFIX_CHARS = 4
+_NAMED = 5
+Record = dict[str, Any]
+
+
+@click.command("explain", short_help="Say why a running command is silent, and what to do.")
+@click.argument("command_id", metavar="COMMAND_ID")
+@click.option("--json", "as_json", is_flag=True, help="For programs: the daemon's record, with the words added.")
+@socket_options
+def explain(command_id: str, as_json: bool, socket: str | None, config_path: str | None) -> None:
+    """Say why a running command is silent: in two sentences, with the facts, what to do next, and what was not seen.
+
+    COMMAND_ID is the command's id, or as much of its beginning as no other running command has; `sidecar ps` shows
+    it. For a process that was not started by `sidecar run` there is `sidecar why PID`.
+    """
+    answers = request(daemon_socket(socket, config_path), "list")
+    found = find(command_id, [answer for answer in answers if answer.get("type") == "command"])
+    subject = f"{found['program']} (pid {found['pid']})"
+    if as_json:
+        click.echo(json.dumps(with_words(found, subject), indent=2))
+        return
+    silent_ms = int(found["lastOutputAgeMs"] if "lastOutputAgeMs" in found else found["elapsedMs"])
+    output = "its last output was" if found.get("hasOutput") else "it has written nothing for"
+    ago = " ago" if found.get("hasOutput") else ""
+    runs = span_text(int(found["elapsedMs"]))
+    click.echo(f"{printable(subject)} has run for {runs}; {output} {span_text(silent_ms)}{ago}.")
+    if "verdict" not in found:
+        click.echo("There is no verdict: it was not silent for long enough to be looked at, or verdicts are off.")
+        return
+    for line in in_words(found, subject):
+        click.echo(line)
+
+
+def find(prefix: str, commands: Sequence[Record]) -> Record:
+    """The one command whose id begins so. Raises UsageError."""
+    wanted = prefix.lower()
+    if len(wanted) < MIN_PREFIX_CHARS:
+        raise UsageError(f"give at least {MIN_PREFIX_CHARS} characters of the command id; `sidecar ps` shows it")
+    found = [command for command in commands if str(command.get("commandId", "")).startswith(wanted)]
+    if not found:
+        raise UsageError(f"no command {printable(prefix[:64])} is running; `sidecar ps` shows those that are")
+    if len(found) > 1:
+        named = ", ".join(f"{command['commandId']} ({printable(command['program'])})" for command in found[:_NAMED])
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise UsageError(f"{wanted} is the beginning of {len(found)} commands: {named}{more}; give more of the id")
+    return found[0]
+
+
+def with_words(found: Record, subject: str) -> Record:
+    """The record, and in words what it means: `meaning` (two sentences) and `next` (what a person would do)."""
+    if "verdict" not in found:
+        return found
+    leaf = found.get("leaf")
+    who = subject if leaf is None else f"{leaf['program']} (pid {leaf['pid']})"
+    return {
+        **found,
+        "meaning": list(sentences(found["verdict"], who)),
+        "next": advice(found["verdict"], found.get("hint")),
+    }

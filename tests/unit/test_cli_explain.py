@@ -1,0 +1,99 @@
+"""`sidecar explain` and the words of `sidecar why`: what is printed, what programs get, what is refused."""
+
+import json
+
+import pytest
+
+from sidecar.cli import explain as verb
+from sidecar.cli.main import main
+from sidecar.cli.why import settled_verdict
+from sidecar.core.finding import MEASURED, Verdict
+
+FIRST = {
+    "type": "command",
+    "commandId": "01a23641-2a2a-7000-8000-000000000001",
+    "program": "sh",
+    "pid": 4711,
+    "elapsedMs": 170_000,
+    "hasOutput": True,
+    "lastOutputAgeMs": 165_000,
+    "verdict": "network_wait",
+    "group": "waiting",
+    "confidence": "measured",
+    "sinceMs": 163_000,
+    "alive": True,
+    "progress": False,
+    "leaf": {"pid": 4712, "program": "psql"},
+    "evidence": ["recv from 10.0.0.7:5432, last data 163 s ago", "CPU 0.0 % of a core"],
+    "unseen": ["mem: be root"],
+}
+SECOND = {
+    "type": "command",
+    "commandId": "01a23641-2a2b-7000-8000-000000000002",
+    "program": "make",
+    "pid": 12,
+    "elapsedMs": 400,
+    "hasOutput": False,
+}
+
+
+@pytest.fixture(autouse=True)
+def _daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "request", lambda _path, _name: iter([FIRST, SECOND, {"type": "end", "count": 2}]))
+
+
+def test_two_sentences_the_facts_the_next_step_and_what_was_not_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "01A23641-2a2a"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "sh (pid 4711) has run for 2m50s; its last output was 2m45s ago.",
+        "psql (pid 4712) waits for an answer from another host or service. That is what a healthy program does, too; "
+        "it goes on when what it waits for comes.",
+        "",
+        "verdict     network_wait (waiting)",
+        "how sure    measured",
+        "for         2m43s",
+        "progress    nothing in its processes has moved since the look before",
+        "evidence    recv from 10.0.0.7:5432, last data 163 s ago",
+        "            CPU 0.0 % of a core",
+        "next        Look at that server; only there can a slow answer be told from one that never comes.",
+        "not seen    mem: be root",
+    ]
+
+
+def test_programs_get_the_record_and_the_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "01a23641-2a2a", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record.items() >= FIRST.items()
+    assert len(record["meaning"]) == 2
+    assert record["next"].startswith("Look at that server")
+
+
+def test_one_that_is_not_silent_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "01a23641-2a2b"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "make (pid 12) has run for 0.4s; it has written nothing for 0.4s."
+    assert "no verdict" in second
+
+
+@pytest.mark.parametrize(
+    ("prefix", "complaint"),
+    [("01a23641", "beginning of 2 commands"), ("ffff", "no command ffff is running"), ("0", "at least 4 characters")],
+)
+def test_what_is_refused(prefix: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", prefix]) == 125
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_verdict_counts_when_it_was_found_twice() -> None:
+    found = iter([Verdict(name, MEASURED) for name in ("sleeping", "computing", "computing")])
+    assert settled_verdict(lambda: next(found), lambda: 0) == (Verdict("computing", MEASURED), True)
+    found = iter([Verdict(name, MEASURED) for name in ("sleeping", "computing", "sleeping")])
+    assert settled_verdict(lambda: next(found), lambda: 0) == (Verdict("sleeping", MEASURED), False)
+    found = iter([Verdict("awaiting_input", MEASURED)])
+    assert settled_verdict(lambda: next(found), lambda: 0)[1], "a prompt at once"
+
+
+def test_why_needs_a_process(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "999999999"]) == 125
+    assert "there is no process 999999999" in capsys.readouterr().err
+    assert main(["why", "0"]) == 125
