@@ -98,6 +98,9 @@ class Settings(BaseModel):
     tool_call_id: str | None = _option("identifier", "", RUN, "The agent's id of the tool call, in every frame.")
     tool_name: str | None = _option("identifier", "", RUN, "The agent's name of the tool.")
     session_id: str | None = _option("identifier", "", RUN, "The agent's id of its session.")
+    bridge_id: str | None = _option(
+        "identifier", "", RUN, "Set by `sidecar bridge` for its agent, so that it knows the commands.", flag_of=""
+    )
     inline: bool = _option("bool", "false", RUN, "Send telemetry from this process, not through a daemon.")
     shell: str = _option("program", "/bin/sh", RUN, "The shell that runs the string of -c.")
     drain_grace_ns: int = _option(

@@ -34,11 +34,12 @@ _NO_ARGUMENTS = getattr(click.exceptions, "NoArgsIsHelpError", ())
 # verb: (module:attribute, what it does). In the order of the help.
 VERBS = {
     "run": ("sidecar.cli.run:run", "Run a command; beat while it is silent."),
-    "watch": ("sidecar.cli.watch:watch", "Follow the frames of running commands, as NDJSON."),
+    "watch": ("sidecar.cli.watch:watch", "Follow the frames of running commands, one JSON object a line."),
     "ps": ("sidecar.cli.ps:ps", "List what runs now: for how long, and how old its output is."),
     "explain": ("sidecar.cli.explain:explain", "Say why a running command is silent, and what to do."),
     "why": ("sidecar.cli.why:why", "Say the same of any process of yours, by its pid."),
     "cancel": ("sidecar.cli.cancel:cancel", "Stop a running command, and say what came of it."),
+    "bridge": ("sidecar.cli.bridge:bridge", "Stand between a client and its agent, and add the heartbeats."),
     "config": ("sidecar.cli.config:config", "Explain the configuration: show, check, path."),
     "daemon": ("sidecar.cli.daemon:daemon", "Run, start, stop and ask the daemon."),
     "spool": ("sidecar.cli.spool:spool", "What no Collector has taken yet: status, flush, clear."),

@@ -13,6 +13,7 @@ and by type (all times in milliseconds; `?` = may be absent):
     command_started   traceId spanId parentSpanId? traceFlags traceState? pid supervisorPid program
                       toolName? toolCallId? sessionId? timeoutMs? silenceTimeoutMs? heartbeatIntervalMs
                       io ("pipe" | "pty" | "direct") startUnixMs startMonotonicMs commandLine?
+                      bridgeId? matchKey? (core/match_key.py)
     shell_progress    shellProgress (the reference object, nothing else in it) heartbeatCount? (so far, this one
                       included) longestSilenceMs? and where there is a verdict the keys of core/verdict_fields.py:
                       verdict? group? confidence? sinceMs? alive? progress? leaf? evidence? hint? unseen?
@@ -70,6 +71,8 @@ _IDENTITY_OPTIONAL: dict[str, tuple[type, ...]] = {
     "timeoutMs": _INT,
     "silenceTimeoutMs": _INT,
     "commandLine": _STR,
+    "bridgeId": _STR,
+    "matchKey": _STR,
 }
 _VERDICT_OPTIONAL: dict[str, tuple[type, ...]] = {
     "group": _STR,

@@ -83,6 +83,14 @@ OPTIONS: tuple[tuple[str, str, str | None, str, str, object], ...] = (
         None,
     ),
     (
+        "bridge_id",
+        "bridge_id",
+        None,
+        "SIDECAR_BRIDGE_ID",
+        "identifier",
+        None,
+    ),
+    (
         "inline",
         "inline",
         "--inline",

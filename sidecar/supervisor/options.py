@@ -38,6 +38,7 @@ class RunOptions:
 
     __slots__ = (
         "argv",
+        "bridge_id",
         "capture_command",
         "daemon_environment",
         "drain_grace_ns",
@@ -58,6 +59,7 @@ class RunOptions:
         "verdicts",
     )
     argv: list[str]
+    bridge_id: str | None
     capture_command: bool
     daemon_environment: tuple[str, ...]
     drain_grace_ns: int

@@ -55,6 +55,11 @@ class Reports:
             "startUnixMs": unix_ms,
             "startMonotonicMs": started_ns // _MS,
         }
+        if options.bridge_id is not None:
+            from sidecar.core.match_key import command_text, match_key
+
+            self._identity["bridgeId"] = options.bridge_id
+            self._identity["matchKey"] = match_key(options.bridge_id, command_text(options.argv))
         if options.capture_command:
             self._identity["commandLine"] = _command_line(options.argv, self._identity)
 

@@ -21,6 +21,7 @@ class Sink:
     """Where the bytes of one stream go. `descriptor` is what to poll for room and for the reader's end."""
 
     def __init__(self, agent_descriptor: int) -> None:
+        self._agent_descriptor = agent_descriptor
         self.descriptor = agent_descriptor
         self.pollable = True
         self.is_pipe = False
@@ -44,6 +45,16 @@ class Sink:
             return posix.write(self.descriptor, data[: self._limit]) if self._has_room() else 0
         except (BlockingIOError, InterruptedError):
             return 0
+
+    def close(self) -> None:
+        """Our part of the stream ends: its descriptor then is /dev/null, so that no file of ours takes its number."""
+        null = posix.open("/dev/null", posix.O_WRONLY | posix.O_CLOEXEC)
+        posix.dup2(null, self._agent_descriptor)
+        posix.close(null)
+        if self._socket is not None:
+            self._socket.close()  # type: ignore[attr-defined]  # as above
+        elif self.descriptor != self._agent_descriptor:
+            posix.close(self.descriptor)
 
     def _has_room(self) -> bool:
         """Also when the reader is gone: the write then says so."""

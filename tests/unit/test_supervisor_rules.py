@@ -91,6 +91,7 @@ def options(interval_ns: int, timeout_ns: int | None, tool_call_id: str | None) 
     return RunOptions(
         ["/usr/bin/make", "all"],
         {
+            "bridge_id": None,
             "capture_command": False,
             "daemon_environment": (),
             "drain_grace_ns": 100 * MS,

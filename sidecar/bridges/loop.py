@@ -1,0 +1,124 @@
+"""The one loop of a bridge: both directions, the daemon's news, signals and the agent's end."""
+
+import select
+import time
+from typing import Any, Protocol
+
+from sidecar.bridges.agent import Agent, Pipe
+from sidecar.bridges.flow import Flow
+from sidecar.bridges.news import News
+from sidecar.supervisor.signals import SignalSource
+from sidecar.supervisor.sink import Sink
+
+_DRAIN_S = 0.1
+"""How long the agent's output is read on after its end, while a process that it left behind holds it open."""
+_MAX_READS = 16
+_ENDED = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class Protocols(Protocol):
+    """What is said and added in one protocol: sidecar.gateways.acp_bridge and its like."""
+
+    def agent_line(self, line: bytes | None) -> None: ...
+
+    def client_line(self, line: bytes | None) -> None: ...
+
+    def record(self, record: dict[str, Any]) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+def run(agent: Agent, said: Protocols, news: News, signals: SignalSource) -> tuple[int | None, int | None]:
+    """Until the agent has ended and its output is through. How it ended: (exit code, None) or (None, signal)."""
+    return _Loop(agent, said, news, signals).run()
+
+
+class _Loop:
+    def __init__(self, agent: Agent, said: Protocols, news: News, signals: SignalSource) -> None:
+        self._agent = agent
+        self._said = said
+        self._news = news
+        self._signals = signals
+        self._to_agent = Flow(0, Pipe(agent.stdin), said.client_line)
+        self._stdout = Sink(1)
+        self._to_client = Flow(agent.stdout, self._stdout, said.agent_line)
+        self._stdin_open = self._stdout_open = True
+        self._drain_until_s: float | None = None
+
+    def run(self) -> tuple[int | None, int | None]:
+        while not self._over():
+            ready = self._wait()
+            if ready.get(self._signals.descriptor):
+                for received in self._signals.read():
+                    self._agent.signal(received)
+            # The agent's words come first: one that ends a call goes before a beat for it.
+            self._move(self._to_client, ready)
+            self._move(self._to_agent, ready)
+            self._ends()
+            for record in self._news.records():
+                self._read_on()  # what the agent has written already may end the call
+                line = self._said.record(record)
+                if line:
+                    self._to_client.insert(line)
+        self._said.close()
+        return self._agent.ending
+
+    def _wait(self) -> dict[int, int]:
+        poll = select.poll()
+        poll.register(self._signals.descriptor, select.POLLIN)
+        deadlines = [] if self._news.descriptor is not None else [self._news.retry_at_s]
+        if self._drain_until_s is not None and not self._to_client.ended:
+            deadlines.append(self._drain_until_s)
+        if self._news.descriptor is not None:
+            poll.register(self._news.descriptor, select.POLLIN)
+        for flow, is_open in ((self._to_agent, self._stdin_open), (self._to_client, self._stdout_open)):
+            if not is_open:
+                continue
+            if flow.wants_read:
+                poll.register(flow.source, select.POLLIN)
+            if flow.sink.pollable:
+                poll.register(flow.sink.descriptor, select.POLLOUT if flow.waits else 0)
+        timeout_ms = None
+        if deadlines:
+            timeout_ms = max(0, int((min(deadlines) - time.monotonic()) * 1000) + 1)
+        return dict(poll.poll(timeout_ms))
+
+    def _move(self, flow: Flow, ready: dict[int, int]) -> None:
+        events = ready.get(flow.sink.descriptor, 0) if flow.sink.pollable else select.POLLOUT
+        if flow.waits and events:
+            flow.write()
+        elif events & _ENDED:
+            flow.gone()
+        if flow.wants_read and ready.get(flow.source):
+            flow.read()
+
+    def _read_on(self) -> None:
+        """What the agent has written already, unless it is a flood: what is not read yet comes after us in any case."""
+        for _ in range(_MAX_READS):
+            if not (self._stdout_open and self._to_client.wants_read and self._to_client.read()):
+                return
+
+    def _ends(self) -> None:
+        if self._stdin_open and self._to_agent.done:
+            self._stdin_open = False
+            self._agent.close_stdin()
+        if self._stdout_open and self._to_client.broken:
+            self._stdout_open = False
+            self._agent.close_stdout()
+        if self._drain_until_s is None and self._agent.has_ended():
+            self._drain_until_s = time.monotonic() + _DRAIN_S
+        if self._stdout_open and self._to_client.done:
+            # The agent has closed its output and lives on: its client sees the end, as without us.
+            self._stdout_open = False
+            self._stdout.close()
+
+    def _over(self) -> bool:
+        if self._drain_until_s is None:
+            return False
+        if not self._stdout_open:
+            return True
+        if time.monotonic() >= self._drain_until_s and not self._to_client.ended:
+            self._read_on()
+            self._to_client.ended = True
+        return self._to_client.done
+
