@@ -37,6 +37,10 @@ class OutputStats:
         self.last_output_ns = max(at_ns, self.silent_since_ns)
         self.total_bytes += size_bytes
 
+    def record_taken(self, now_ns: int) -> None:
+        """Output that had waited for its reader was taken: it arrives only now, and the wait was no silence."""
+        self.last_output_ns = max(now_ns, self.silent_since_ns)
+
     @property
     def total_lines(self) -> int:
         return self._newlines + len(self._open_streams)

@@ -18,7 +18,8 @@ _USAGE_FROM_NS = 50_000_000
 class Child:
     """The command's direct child. `status` is its wait status once it was reaped (waitpid(2)), else None.
 
-    `has_more` is False once the kernel says that we have no child at all, so no descendant either. `canary` and
+    `has_more` is False once the kernel says that we have no child at all, so no descendant either. `continued`:
+    it was, since this was last set to False. `canary` and
     `companions` (pids) are processes of ours that are none of the tree.
     """
 
@@ -82,8 +83,13 @@ class Child:
         """Living members of the tree without the direct child."""
         from sidecar.supervisor import tree
 
-        not_these = {self.pid, 0 if self.canary is None else self.canary.pid, *self.companions}
-        return [pid for pid in tree.descendants(posix.getpid(), self._proc) if pid not in not_these]
+        ours = self.not_of_the_tree
+        return [pid for pid in tree.descendants(posix.getpid(), self._proc) if pid != self.pid and pid not in ours]
+
+    @property
+    def not_of_the_tree(self) -> set[int]:
+        """Descendants of ours that are helpers of ours, and no part of the command."""
+        return {*self.companions, *(() if self.canary is None else (self.canary.pid,))}
 
     def terminate(self, *, but_group: bool) -> int:
         """TERM to the whole tree; CONT behind it, since a stopped process would not see it.

@@ -9,6 +9,7 @@ where there is no job control: no signal of the kind came to us, and we have no 
 
 import _signal
 import posix
+import select
 
 from sidecar.supervisor.signals import SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU
 
@@ -16,9 +17,11 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typ
 if TYPE_CHECKING:
     from sidecar.supervisor.child import Child
     from sidecar.supervisor.loop import Loop
+    from sidecar.supervisor.relay import Channel
     from sidecar.supervisor.terminal import Terminal
 
 JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
+_LAST_CHUNKS = 64
 _LOOK_EVERY_NS = 1_000_000_000
 
 
@@ -53,7 +56,7 @@ class Jobs:
             self.take_terminal()
             self._continue_command()
             return
-        self._loop.relay_what_is_there()
+        _relay_what_is_there(self._loop.channels, self._loop.clock_ns())
         if terminal is not None:
             terminal.give_back()
         began_ns = self._loop.clock_ns()
@@ -96,6 +99,18 @@ class Jobs:
         if self._terminal is not None and self._child.status is None:
             for group in self._terminal.groups(self._child.pid):
                 self._child.send_to_group(group, SIGCONT)
+
+
+def _relay_what_is_there(channels: "list[Channel]", now_ns: int) -> None:
+    """What the command wrote before it was stopped belongs before the shell's next prompt."""
+    for channel in channels:
+        poll = select.poll()
+        for _ in range(_LAST_CHUNKS):
+            if not channel.wants_read:
+                break
+            poll.register(channel.source, select.POLLIN)
+            if not poll.poll(0) or not channel.pump(now_ns):
+                break
 
 
 def _stop_by(number: int) -> bool:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _SFD_CLOEXEC_NONBLOCK = 0o2004000  # <bits/signalfd.h>; the same on x86-64 and aarch64
 _SPLICE_F_NONBLOCK = 2
@@ -49,6 +50,11 @@ def die_with_parent(signal_number: int) -> bool:
 def set_subreaper(on: bool) -> bool:
     """Become (or cease to be) the parent of orphaned descendants (PR_SET_CHILD_SUBREAPER of prctl(2))."""
     return _libc("prctl", _PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0) == 0
+
+
+def forbid_core_dump() -> bool:
+    """This process leaves no core dump, whatever it dies of (PR_SET_DUMPABLE of prctl(2))."""
+    return _libc("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
 
 
 def signalfd(signal_numbers: "set[int]") -> int:

@@ -180,12 +180,11 @@ class Looking:
     def _begin(self, now_ns: int) -> int | None:
         assert self._lookout is not None
         is_first = self._pressing == 0 or self._hurried
-        canary = self._child.canary
         status = self._child.status
         asked = Asked(
             _FIRST_PAIR_S if is_first else _PAIR_S,
             _FIRST_SAMPLES if is_first else _SAMPLES,
-            frozenset() if canary is None else frozenset((canary.pid,)),
+            frozenset(self._child.not_of_the_tree),
             exit_status=None if status is None else posix.waitstatus_to_exitcode(status),
             stopped_by=self._child.stopped_by,
             is_blocked=any(channel.blocked for channel in self._channels),

@@ -35,9 +35,6 @@ _MAX_POLL_MS = 1 << 30
 """poll(2) takes an int: a timeout of a month would overflow it. To wake in vain every twelve days costs nothing."""
 _UNTAKEN_NS = 500_000_000
 """A stop waits no longer for a reader than this since it last took something: without us it would not wait at all."""
-_PRELOAD_AFTER_NS = 1_000_000_000
-"""What a beat or a stop may need in some hours is loaded then, when an upgrade may have removed it."""
-_LAST_CHUNKS = 64
 _ENDED = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
@@ -60,7 +57,7 @@ class Loop:
     ) -> None:
         self._options = options
         self._child = child
-        self._channels = channels
+        self.channels = channels
         self._signals = signals
         self._stats = stats
         self._reports = reports
@@ -70,6 +67,7 @@ class Loop:
         self.clock_ns = clock_ns
         self._files = files
         self._turn_began_ns = stats.started_ns
+        self._is_blocked = False
         self.lifecycle = Lifecycle()
         self.lifecycle.spawned()
         self.heartbeat = HeartbeatClock(options.heartbeat_interval_ns, stats.started_ns)
@@ -83,7 +81,6 @@ class Loop:
         self._hurried = False
         self._leave_at_ns: int | None = None
         self._taken_bytes = -1
-        self._preload_at_ns: int | None = stats.started_ns + _PRELOAD_AFTER_NS
         self.silence = Silence(options, child, channels, stats, reports, delivery, terminal, self.heartbeat)
         self._poll = select.poll()
         self._polled: dict[int, int] = {}
@@ -111,13 +108,10 @@ class Loop:
         deadlines = [
             at_ns
             for at_ns in (
-                self.heartbeat.deadline_ns,
-                self._timeout_at_ns,
-                self._silence_at_ns,
+                *self._times_of_the_command(),
                 None if self.stopped is None else self.stopped.deadline_ns,
                 None if self._drained else self._drain_until_ns,
                 self._leave_at_ns,
-                self._preload_at_ns,
                 self.reactions.deadline_ns,
                 None if self._files is None else self._files.deadline_ns,
                 self.silence.deadline_ns,
@@ -126,11 +120,14 @@ class Loop:
             if at_ns is not None
         ]
         timeout_ms = None
-        if any(channel.blocked and not channel.sink.pollable for channel in self._channels):
+        if any(channel.blocked and not channel.sink.pollable for channel in self.channels):
             timeout_ms = 0  # a short write to a file: it has room or fails, and nobody would wake us for the rest
         elif deadlines:
             timeout_ms = min(max(0, -((self.clock_ns() - min(deadlines)) // _NS_PER_MS)), _MAX_POLL_MS)
         return dict(self._poll.poll(timeout_ms))
+
+    def _times_of_the_command(self) -> "tuple[int | None, ...]":
+        return self.heartbeat.deadline_ns, self._timeout_at_ns, self._silence_at_ns
 
     @property
     def _silence_at_ns(self) -> int | None:
@@ -141,7 +138,7 @@ class Loop:
 
     def _register(self) -> None:
         wanted = {self._signals.descriptor: select.POLLIN}
-        for channel in self._channels:
+        for channel in self.channels:
             if channel.wants_read:
                 wanted[channel.source] = select.POLLIN
             if channel.sink.pollable and (channel.open or channel.blocked):
@@ -179,7 +176,7 @@ class Loop:
         self._drain_until_ns = self.clock_ns() + self._options.drain_grace_ns
         if self._terminal is not None:
             self._terminal.command_exited()
-        for channel in self._channels:
+        for channel in self.channels:
             channel.exit_seen()
         self.silence.exited(self.clock_ns())
         return True
@@ -211,7 +208,6 @@ class Loop:
 
         Of us alone it counts: the command went on running all the while.
         """
-        self._child.continued = False
         self.reap()
         if self._child.continued:
             self.was_suspended(self.clock_ns() - self._turn_began_ns)
@@ -254,7 +250,7 @@ class Loop:
     # Bytes
 
     def _move_bytes(self, ready: dict[int, int], now_ns: int) -> None:
-        for channel in self._channels:
+        for channel in self.channels:
             sink_events = ready.get(channel.sink.descriptor, 0) if channel.sink.pollable else 0
             if channel.blocked and (sink_events or not channel.sink.pollable):
                 channel.flush()
@@ -270,15 +266,6 @@ class Loop:
             self.heartbeat.output(max(written_ns, self.heartbeat.silent_since_ns))
             self.silence.output(now_ns)
 
-    def relay_what_is_there(self) -> None:
-        """Before we stop: what the command has written belongs before the shell's next prompt."""
-        for channel in self._channels:
-            poll = select.poll()
-            poll.register(channel.source if channel.open else -1, select.POLLIN)
-            for _ in range(_LAST_CHUNKS):
-                if not channel.wants_read or not poll.poll(0) or not channel.pump(self.clock_ns()):
-                    break
-
     def _serve_link(self, ready: dict[int, int], now_ns: int) -> None:
         link = self._delivery.link
         if link is None:
@@ -293,9 +280,10 @@ class Loop:
     # Clocks
 
     def _clocks(self, now_ns: int) -> None:
-        if any(channel.blocked for channel in self._channels):
-            # The agent does not take what the command wrote: that is no silence of the command's.
-            self.heartbeat.output(now_ns)
+        if any(at_ns is not None and now_ns >= at_ns for at_ns in self._times_of_the_command()):
+            # A stop may be why the time has come; it must be known before the clock is believed.
+            self.reactions.signals(self._signals.read())
+        self._look_at_reader(now_ns)
         # Before the beat: one that is due in the same turn would say "still running" of what is being stopped.
         if self._timeout_at_ns is not None and now_ns >= self._timeout_at_ns:
             self._timeout_at_ns = None
@@ -310,18 +298,21 @@ class Loop:
         if due == BEAT:
             verdict = self.silence.verdict(now_ns)
             self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns, verdict))
-        elif due == NOTE and self._stats.last_output_ns is not None:
+        elif due == NOTE and self._stats.last_output_ns is not None and not self._is_blocked:
             self._delivery.send(self._reports.activity(self._stats, now_ns))
         self.silence.tick(now_ns)
         if self.stopped is not None:
             self.stopped.tick(now_ns)
-        if self._preload_at_ns is not None and now_ns >= self._preload_at_ns:
-            self._preload_at_ns = None
-            try:
-                from sidecar.core import curation  # noqa: F401
-                from sidecar.supervisor import jobs, requests, stopping, tree  # noqa: F401
-            except ImportError:
-                return  # an upgrade removed us while the command runs: it goes on without
+
+    def _look_at_reader(self, now_ns: int) -> None:
+        """The agent does not take what the command wrote: that is no silence of the command's, and no output either."""
+        was_blocked = self._is_blocked
+        self._is_blocked = any(channel.blocked for channel in self.channels)
+        if self._is_blocked or was_blocked:
+            self.heartbeat.output(now_ns)
+        if was_blocked and not self._is_blocked:
+            self._stats.record_taken(now_ns)
+            self.silence.output(now_ns)
 
     def _done(self, now_ns: int) -> bool:
         """Nothing is owed any more: the child was reaped, its output is through, a stop has run its course."""
@@ -336,15 +327,15 @@ class Loop:
             # exit stays owed, however slow the reader is.
             self._drained = True
         if self._drained:
-            for channel in self._channels:
+            for channel in self.channels:
                 channel.drain(now_ns)
-        if all(channel.finished for channel in self._channels):
+        if all(channel.finished for channel in self.channels):
             return True
         return self._drained and (stopping or self._hurried) and self._reader_sleeps(now_ns)
 
     def _reader_sleeps(self, now_ns: int) -> bool:
         """The agent has taken nothing for a while, and we are asked to end."""
-        taken_bytes = sum(channel.taken_bytes for channel in self._channels)
+        taken_bytes = sum(channel.taken_bytes for channel in self.channels)
         if self._leave_at_ns is None or taken_bytes != self._taken_bytes:
             self._taken_bytes = taken_bytes
             self._leave_at_ns = now_ns + _UNTAKEN_NS

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
 _CANARY_AFTER_NS = 20_000_000
 """A command of less has hardly a handler yet, and is not worth a process that listens to its group."""
+_PRELOAD_AFTER_NS = 1_000_000_000
 _USUAL_ENDS = (SIGHUP, SIGINT, SIGQUIT)
 
 
@@ -48,6 +49,7 @@ class Reactions:
         self._ignores_term = signals.ignored_sigterm
         self._canary: Canary | None = None
         self._canary_at_ns = started_ns + _CANARY_AFTER_NS if signals.tells_sender else None
+        self._preload_at_ns: int | None = started_ns + _PRELOAD_AFTER_NS
         self._requests: Requests | None = None
         self._jobs: Jobs | None = None
         if terminal is not None:
@@ -65,6 +67,8 @@ class Reactions:
     def deadline_ns(self) -> int | None:
         if self._canary_at_ns is not None:
             return self._canary_at_ns
+        if self._preload_at_ns is not None:
+            return self._preload_at_ns
         return None if self._jobs is None else self._jobs.deadline_ns
 
     def tick(self, now_ns: int) -> None:
@@ -72,11 +76,15 @@ class Reactions:
             self._canary_at_ns = None
             if self._child.status is None:
                 self._make_canary()
+        if self._preload_at_ns is not None and now_ns >= self._preload_at_ns:
+            self._preload_at_ns = None
+            _preload()
         if self._jobs is not None and self._jobs.deadline_ns is not None and now_ns >= self._jobs.deadline_ns:
             self._jobs.look(now_ns)
 
     def signals(self, batch: list[Received]) -> None:
         """What came at once. A stop that we made and are back from voids those read before it, as in the kernel."""
+        self._child.continued = False
         before = self._times_stopped
         for received in batch:
             if received.number not in _JOB_STOPS or self._times_stopped == before:
@@ -151,3 +159,12 @@ class Reactions:
         for_group = for_group and self._terminal is None
         if not self._loop.stop("cancelled", SIGNAL, evidence, but_group=for_group) and not for_group:
             self._child.send(SIGTERM)
+
+
+def _preload() -> None:
+    """Load what a beat or a stop may need in some hours, when an upgrade may have removed it."""
+    try:
+        from sidecar.core import curation  # noqa: F401
+        from sidecar.supervisor import jobs, requests, stopping, tree  # noqa: F401
+    except ImportError:
+        return  # it has already: the command goes on without

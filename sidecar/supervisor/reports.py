@@ -1,11 +1,14 @@
 """One command's frames: its identity, its numbers, in sequence. Builds them; sending is the link's business."""
 
 import posix
+import time
 
 from sidecar.core import frame as wire
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sidecar.core.output import OutputStats
     from sidecar.core.trace_context import TraceContext
     from sidecar.supervisor.options import RunOptions
@@ -16,6 +19,15 @@ _MS = 1_000_000
 _MAX_TEXT_CHARS = 256
 _FRAME_REST_BYTES = 1024
 """What a frame may hold beside the identity: the keys of a settle frame, and what the daemon adds."""
+
+
+_SUSPENDED_FROM_MS = 1000
+
+
+def asleep_ns() -> int:
+    """How long the machine has slept since it was started; 0 where no clock tells (clock_gettime(2))."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0 if clock is None else time.clock_gettime_ns(clock) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 
 def uuid7(unix_ms: int, random_bytes: bytes) -> str:
@@ -31,11 +43,20 @@ class Reports:
     """Makes the frames of one command. `started_ns` is monotonic, `unix_ms` the wall time of the same moment."""
 
     def __init__(
-        self, options: "RunOptions", context: "TraceContext", *, io: str, started_ns: int, unix_ms: int
+        self,
+        options: "RunOptions",
+        context: "TraceContext",
+        *,
+        io: str,
+        started_ns: int,
+        unix_ms: int,
+        clock_asleep_ns: "Callable[[], int]" = asleep_ns,
     ) -> None:
         self._started_ns = started_ns
         self._timeout_ms = None if options.timeout_ns is None else options.timeout_ns // _MS
         self._seq = -1
+        self._clock_asleep_ns = clock_asleep_ns
+        self._asleep_ns = clock_asleep_ns()
         self.command_id = uuid7(unix_ms, posix.urandom(10))
         self._identity: Frame = {
             "traceId": context.trace_id,
@@ -113,6 +134,7 @@ class Reports:
             "lastOutputAgeMs": self._age_ms(stats, now_ns),
             "longestSilenceMs": stats.longest_silence_ns(now_ns) // _MS,
             "descendantsLeft": 0,
+            "suspendedMs": self._suspended_ms(),
             **extra,
         }
         return self._frame(wire.SETTLED, fields)
@@ -135,6 +157,10 @@ class Reports:
     def _frame(self, kind: str, fields: "Frame") -> "Frame":
         self._seq += 1
         return {"v": wire.VERSION, "type": kind, "commandId": self.command_id, "seq": self._seq, **fields}
+
+    def _suspended_ms(self) -> int | None:
+        suspended_ms = (self._clock_asleep_ns() - self._asleep_ns) // _MS
+        return suspended_ms if suspended_ms >= _SUSPENDED_FROM_MS else None
 
     def _elapsed_ms(self, now_ns: int) -> int:
         return max(0, now_ns - self._started_ns) // _MS

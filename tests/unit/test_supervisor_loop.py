@@ -38,7 +38,10 @@ class PipedSignals:
         os.write(self._writer, bytes([number]))
 
     def read(self) -> list[Received]:
-        return [Received(number, 0, 1) for number in os.read(self.descriptor, 64)]
+        try:
+            return [Received(number, 0, 1) for number in os.read(self.descriptor, 64)]
+        except BlockingIOError:
+            return []
 
     def close(self) -> None:
         os.close(self.descriptor)
