@@ -251,8 +251,13 @@ def test_the_command_itself_cannot_die(sidecar: Installation, hanging: HangingFi
 
 def test_double_control_c_is_two(sidecar: Installation) -> None:
     for flags in ((), ("--no-pty",)):
-        script = "trap 'n=x$n; echo INT' INT; echo ready; while [ \"$n\" != xx ]; do sleep .05; done; exit 3"
-        with screen(sidecar, "bash", "-c", script, flags=flags) as shown:
+        script = (
+            "import os, signal\n"
+            "signal.signal(2, lambda *_: os.write(1, b'INT\\n'))\n"
+            "os.write(1, b'ready\\n')\n"
+            "signal.pause(); signal.pause(); os._exit(3)"
+        )
+        with screen(sidecar, "python3", "-S", "-c", script, flags=flags) as shown:
             shown.read_until(b"ready")
             shown.type(b"\x03")
             shown.read_until(b"INT\r\n")

@@ -58,3 +58,12 @@ def test_the_longest_silence_is_the_widest_gap_the_current_one_included(steps: l
     assert stats.longest_silence_ns(now + tail) == max([*steps, tail])
     assert stats.silent_since_ns == now
     assert stats.last_output_ns == (now if steps else None)
+
+
+def test_output_that_waited_for_its_reader_was_no_silence() -> None:
+    stats = OutputStats(0)
+    stats.record(b"x", 10)
+    stats.record_taken(500)
+    stats.record(b"x", 503)
+    assert stats.longest_silence_ns(503) == 10
+    assert stats.total_bytes == 2

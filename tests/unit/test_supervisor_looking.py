@@ -21,6 +21,7 @@ STOPPED = Verdict("stopped", MEASURED)
 class FakeChild:
     pid = 4711
     canary = None
+    not_of_the_tree: frozenset[int] = frozenset()
     stopped_by = None
     status: int | None = None
 

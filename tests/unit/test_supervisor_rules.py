@@ -29,6 +29,7 @@ Frame = dict[str, Any]
 class FakeChild:
     stopped_by = None
     canary = None
+    not_of_the_tree: frozenset[int] = frozenset()
 
     def __init__(self) -> None:
         self.ended = False

@@ -5,9 +5,12 @@ import os
 from pathlib import Path
 
 import pytest
-from test_supervisor_rules import FakeChild
+from test_supervisor_rules import FakeChild, options
 
+from sidecar.core.output import OutputStats
 from sidecar.core.receipt import is_receipt
+from sidecar.core.trace_context import begin_span
+from sidecar.supervisor.reports import Reports, asleep_ns
 from sidecar.supervisor.requests import Requests, text_of
 from sidecar.supervisor.stopping import AGAIN_NS, Stop, sender_words
 from sidecar.supervisor.tree import in_words
@@ -100,3 +103,20 @@ def test_text_of_a_request() -> None:
     assert text_of({}, "a") is None
     assert text_of({"a": "\ud800"}, "a") == "\ufffd" * 3
     assert os.fsencode(text_of({"a": "é"}, "a") or "") == "é".encode()
+
+
+@pytest.mark.parametrize(("slept_ms", "told"), [(0, None), (999, None), (3_600_000, 3_600_000)])
+def test_a_machine_that_slept_meanwhile_is_told(slept_ms: int, told: int | None) -> None:
+    """No clock of ours runs while the machine sleeps, so only this says that it did."""
+    asleep = [5 * MS]
+    context = begin_span(None, None, bytes(range(24)))
+    reports = Reports(
+        options(0, None, None), context, io="pipe", started_ns=0, unix_ms=1, clock_asleep_ns=lambda: asleep[0]
+    )
+    asleep[0] += slept_ms * MS
+    assert reports.settled("exited", OutputStats(0), 0, MS, {})["suspendedMs"] == told
+
+
+def test_the_clock_of_the_machines_sleep_stands_still_while_it_is_awake() -> None:
+    before = asleep_ns()
+    assert abs(asleep_ns() - before) < 1000 * MS
