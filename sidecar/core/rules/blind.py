@@ -46,15 +46,37 @@ def _say(wait: Wait, channel: str) -> Wait:
 def _from_structure(scene: Scene, process: Process, thread: Thread) -> Wait:
     """Neither call nor channel, as of a setuid program or in a sandbox: terminal settings and children are left."""
     children = scene.children(process.pid)
-    prompt = _secret_prompt(scene, process)
+    # What wakes now and then polls, or is served: only one that stood still waits for what it has open.
+    stood_still = scene.has_run(process, thread) is False
+    prompt = _secret_prompt(scene, process) or (_key_by_key(scene, process) if stood_still else None)
     if prompt is not None and not children:
         return prompt
     if children:
         text = f"its own wait is not readable; children: {scene.names(children)}"
         return Wait("child_wait", text, UNSURE, children, is_guess=True)
+    likely = _all_that_fits(scene, process) if stood_still else None
+    if likely is not None and likely.kind != "ipc_wait":  # a Unix socket may be one end of its own pair
+        return likely
     return Wait(
         "unknown", f"state {thread.state}, what it waits for is not readable{_what_fits(scene, process)}", UNSURE
     )
+
+
+def _all_that_fits(scene: Scene, process: Process) -> Wait | None:
+    """All its descriptors that anything can come from are of one kind: a server's, a client's, a watcher's."""
+    if process.descriptors is None or not process.all_descriptors:
+        return None
+    waits = _candidates(scene, process, READ, _OUTSIDE, None)
+    kinds = {wait.kind for wait in waits} - {"event_idle"}
+    if len(kinds) != 1 or not kinds <= _LIKELY:
+        return None
+    wait = next(wait for wait in waits if wait.kind in kinds)
+    return Wait(wait.kind, f"likely {wait.text}", INFERRED, wait.on, is_guess=True, is_timed=True)
+
+
+_OUTSIDE = {evidence.PIPE, evidence.SOCKET, evidence.TERMINAL, evidence.INOTIFY, evidence.TIMERFD, evidence.PIDFD}
+_LIKELY = {"network_wait", "ipc_wait", "listening", "watching_files"}
+"""What a process that has such a descriptor, and none of another kind, is likely to wait for."""
 
 
 def _secret_prompt(scene: Scene, process: Process) -> Wait | None:
@@ -191,13 +213,8 @@ def _poll(scene: Scene, process: Process, thread: Thread) -> Wait:
     prompt = _secret_prompt(scene, process) or _key_by_key(scene, process)
     if prompt is not None:
         return prompt
-    outside = {evidence.PIPE, evidence.SOCKET, evidence.TERMINAL, evidence.INOTIFY, evidence.TIMERFD, evidence.PIDFD}
-    waits = _candidates(scene, process, READ, outside, None)
-    kinds = {wait.kind for wait in waits} - {"event_idle"}
-    if len(kinds) == 1 and kinds <= {"network_wait", "ipc_wait", "listening", "watching_files"}:
-        wait = next(wait for wait in waits if wait.kind in kinds)
-        return Wait(wait.kind, f"likely {wait.text}", INFERRED, wait.on, is_guess=True, is_timed=True)
-    return Wait("unknown", f"poll or select{_what_fits(scene, process)}", UNSURE)
+    found = _all_that_fits(scene, process)
+    return found or Wait("unknown", f"poll or select{_what_fits(scene, process)}", UNSURE)
 
 
 def _key_by_key(scene: Scene, process: Process) -> Wait | None:

@@ -207,7 +207,7 @@ def transfer_download(stage: Stage) -> None:
 def transfer_in_small_pieces(stage: Stage) -> None:
     peer = stage.peer("drip")
     stage.run(*stage.python("client.py", peer.host, peer.port))
-    peer.expect("accepted")
+    stage.expect("connected")
 
 
 @scenario("network_transfer")
@@ -228,7 +228,7 @@ def transfer_upload(stage: Stage) -> None:
 def transfer_from_afar(stage: Stage) -> None:
     peer = stage.remote_peer("drip")
     stage.run(*stage.python("client.py", peer.host, peer.port), network=stage.theatre.network.client)
-    peer.expect("accepted")
+    stage.expect("connected")
 
 
 @scenario("network_transfer")
