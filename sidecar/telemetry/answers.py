@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,9 @@ def seconds_of(retry_after: str | None, now_unix_s: float) -> float | None:
         seconds = float(retry_after)
     except ValueError:
         try:
-            seconds = parsedate_to_datetime(retry_after).timestamp() - now_unix_s
+            date = parsedate_to_datetime(retry_after)
+            # `-0000` is UTC without a zone (RFC 5322, 3.3); Python gives no zone for it.
+            seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now_unix_s
         except (TypeError, ValueError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -18,6 +18,7 @@ from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from sidecar.telemetry.answers import Verdict
+from sidecar.telemetry.backoff import LONGEST_ASKED_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +71,7 @@ class SpooledLogs(LogRecordExporter):
 
 
 class PlainMetrics(MetricExporter):
-    """One try for each collection. `closing` bounds the last one."""
+    """One try for each collection, none while the Collector has asked to wait. `closing` bounds the last one."""
 
     def __init__(
         self,
@@ -87,12 +88,17 @@ class PlainMetrics(MetricExporter):
         self._closing = closing
         self._tell = tell
         self._observe = observe
+        self._not_before_s = 0.0
 
     def export(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> MetricExportResult:
+        if time.monotonic() < self._not_before_s:
+            return MetricExportResult.FAILURE
         body: bytes = encode_metrics(metrics_data).SerializeToString()
         started_s = time.perf_counter()
         answer = self._way.send(body, self._closing.timeout_s(self._target.timeout_s))
         self._observe(_points(metrics_data), answer, time.perf_counter() - started_s)
+        if answer.retry_after_s is not None:
+            self._not_before_s = time.monotonic() + min(answer.retry_after_s, LONGEST_ASKED_S)
         if answer.reason:
             self._tell(f"metrics: {self._target.shown}: {answer.reason}")
         return MetricExportResult.SUCCESS if answer.verdict is Verdict.TAKEN else MetricExportResult.FAILURE

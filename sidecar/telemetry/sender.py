@@ -62,6 +62,7 @@ class Sender:
         self._due_at_s = 0.0
         self._adopt_at_s = time.monotonic() + adopt_after_s
         self._asked_to_wait = False
+        self._most_bytes = _MAX_REQUEST_BYTES
         self._from_anywhere = False
         self._wake = threading.Condition()
         self._news = False
@@ -147,7 +148,7 @@ class Sender:
         if now_s >= ready_s:
             with self._wake:
                 self._news = False
-            requests = self._spool.oldest(self.signal, self._target.shown, _MAX_REQUEST_BYTES)
+            requests = self._spool.oldest(self.signal, self._target.shown, self._most_bytes)
             if requests:
                 return self._deliver(requests) or not ending
             if ending and self._complete:
@@ -176,12 +177,15 @@ class Sender:
             return all(self._deliver([request]) for request in requests)
         if answer.verdict is Verdict.LATER:
             self._asked_to_wait = answer.retry_after_s is not None
+            # It may be the size: a proxy that cuts what is too large for it says no more than that.
+            self._most_bytes = max(1, sum(len(request.body) for request in requests) // 2)
             wait_s = self._backoff.failed(answer.retry_after_s)
             self._retry_at_s = time.monotonic() + wait_s
             self.last_problem = f"{self.signal}: {self._target.shown}: {answer.reason}"
             self._tell(f"{self.last_problem}; next try in {wait_s:.0f} s, kept until then")
             return False
         self._backoff.succeeded()
+        self._most_bytes = min(_MAX_REQUEST_BYTES, 2 * self._most_bytes)
         self._asked_to_wait = False
         self.last_problem = ""
         if answer.verdict is Verdict.NEVER:

@@ -191,8 +191,17 @@ FORKING_PROGRAM = """
 import os, sys, time
 from sidecar.telemetry.pipeline import Telemetry
 from sidecar.telemetry.settings import TelemetrySettings
+from sidecar.telemetry.spool import SpoolLimits
+from sidecar.testing import FakeClock
+from sidecar.testing.scripted import ScriptedCommand
 
-telemetry = Telemetry(TelemetrySettings(otlp_endpoint=sys.argv[1], metric_export_interval_ns=100_000_000))
+telemetry = Telemetry(
+    TelemetrySettings(
+        otlp_endpoint=sys.argv[1], metric_export_interval_ns=100_000_000, spool=SpoolLimits(sys.argv[2])
+    )
+)
+script = ScriptedCommand(FakeClock(), "make")
+telemetry.command_started(script.start())
 if os.fork() == 0:
     time.sleep(0.8)
     os._exit(0)
@@ -201,10 +210,10 @@ print("parent is done", flush=True)
 """
 
 
-def test_a_forked_child_writes_nothing() -> None:
+def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     with OtlpReceiver() as receiver:
         with subprocess.Popen(
-            [sys.executable, "-c", FORKING_PROGRAM, receiver.http_endpoint],
+            [sys.executable, "-c", FORKING_PROGRAM, receiver.http_endpoint, str(tmp_path / "state" / "spool.db")],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -218,3 +227,5 @@ def test_a_forked_child_writes_nothing() -> None:
             # Both streams end when the child does.
             assert process.stdout.read() + process.stderr.read() == ""
         assert len(receiver.requests) == requests
+        # The start, of the parent alone.
+        assert len(receiver.spans) == 1

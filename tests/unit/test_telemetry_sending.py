@@ -41,6 +41,7 @@ def test_statuses(status: int, verdict: Verdict) -> None:
         ("", None),
         ("Wed, 21 Oct 2015 07:28:30 GMT", 30.0),
         ("Wed, 21 Oct 2015 07:27:00 GMT", 0.0),
+        ("Wed, 21 Oct 2015 07:28:30 -0000", 30.0),
     ],
 )
 def test_retry_after(header: str | None, seconds: float | None) -> None:
@@ -122,6 +123,24 @@ def test_what_is_refused_does_not_take_its_neighbours_along() -> None:
     assert _waiting(spool) == 0
     assert spool.dropped() == {"traces": 1}
     assert "1 dropped" in said[0]
+
+
+def test_what_is_too_large_for_something_on_the_way_goes_in_smaller_parts() -> None:
+    class Narrow(Collector):
+        def send(self, body: bytes, timeout_s: float) -> Answer:
+            self.came.append(body)
+            return TAKEN if len(body) <= 300_000 else LATER
+
+    collector = Narrow(TAKEN)
+    bodies = [bytes([number]) * 120_000 for number in range(6)]
+    sender, spool, _ = _sender(collector, *bodies)
+    sender.start()
+    deadline_s = time.monotonic() + 5
+    while _waiting(spool) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert b"".join(body for body in collector.came if len(body) <= 300_000) == b"".join(bodies)
+    sender.begin_end(time.monotonic() + 5)
+    assert sender.end()
 
 
 def test_at_the_end_one_failure_is_enough() -> None:
