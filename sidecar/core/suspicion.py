@@ -5,12 +5,9 @@ for a while; once it has held for longer than a budget, nobody is coming, and to
 a hang too. Said is "may be hung", never "is hung".
 """
 
-from sidecar.core.verdict_names import group_of
-
 DEFAULT_BUDGET_MS = 60_000
 
 
-def may_be_hung(verdict: str | None, held_ms: int, budget_ms: int = DEFAULT_BUDGET_MS) -> bool:
-    """`held_ms`: for how long the verdict has been this one, in one silence."""
-    group = group_of(verdict)
+def may_be_hung(group: str, held_ms: int, budget_ms: int = DEFAULT_BUDGET_MS) -> bool:
+    """`group` is the verdict's, `held_ms` for how long it has been this verdict, in one silence."""
     return group == "may_be_hung" or (group == "needs_someone" and held_ms >= budget_ms)

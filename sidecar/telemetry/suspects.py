@@ -49,7 +49,7 @@ class Suspect:
 
 def is_suspect(command: Command, now_ns: int, budget_ms: int) -> bool:
     """Whether a running command may be hung. One that writes again is none, whatever its last verdict was."""
-    return command.verdict_stands and may_be_hung(command.verdict, command.verdict_held_ms(now_ns), budget_ms)
+    return command.verdict_stands and may_be_hung(command.verdict_group, command.verdict_held_ms(now_ns), budget_ms)
 
 
 def suspects_among(

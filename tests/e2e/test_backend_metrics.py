@@ -3,12 +3,14 @@ daemon's own /metrics."""
 
 import os
 import signal
+import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from backends import eventually, free_port
+from backends import eventually, free_port, tool
 from conftest import Stack
 from installed import Sidecar, new_trace, suspect_frames
 from prometheus_backend import Prometheus
@@ -138,3 +140,10 @@ def test_the_trace_of_a_duration_is_beside_it(measured: Measured) -> None:
         f'sidecar_command_duration_seconds_bucket{{outcome="exited",instance="{measured.instance}"}}'
     )
     assert TRACE_ID in {exemplar.get("trace_id") for exemplar in exemplars}
+
+
+def test_promtool_has_nothing_against_the_page(measured: Measured) -> None:
+    with urllib.request.urlopen(f"http://{measured.daemon_instance}/metrics", timeout=10) as answer:
+        page = answer.read()
+    checked = subprocess.run([tool("promtool"), "check", "metrics"], input=page, capture_output=True, check=False)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
