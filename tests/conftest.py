@@ -20,6 +20,8 @@ def in_ci() -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--repeat", type=int, default=1, metavar="N", help="run each racy scenario N times")
+    parser.addoption("--chaos", type=int, default=60, metavar="N", help="how many commands the chaos test starts")
+    parser.addoption("--chaos-seed", type=int, default=None, metavar="SEED", help="repeat the blows of a chaos test")
 
 
 @pytest.fixture(scope="session")
