@@ -98,6 +98,7 @@ async def _serve(
     server = Server(listener.sock, settings.socket_path, sink, limits=limits, encoders=encoders)
     ending.attach(server.stop_requested)
     server.start()
+    listener.came_up(_LOCK_S)
     ticking = asyncio.create_task(_tick(server, listener, settings.idle_timeout_ns))
     await server.stop_requested.wait()
     ending.begin()

@@ -38,6 +38,23 @@ class Listener:
         """Whether the file still leads here: folders for temporary files are cleaned by others."""
         return not self.is_ours or (self.file is not None and _file_of(self.path) == self.file)
 
+    def came_up(self, patience_s: float) -> None:
+        """We serve. What a supervisor noted beside the socket holds back the next start, for a daemon that never
+        comes up: if we are killed, the next one shall be started at once, or short commands would go unrecorded."""
+        if not self.is_ours:
+            return
+        try:
+            lock = _lock(self.path, patience_s)
+        except (OSError, DaemonUnavailable):
+            return
+        try:
+            if self.is_reachable():
+                os.ftruncate(lock, 0)
+        except OSError:
+            pass
+        finally:
+            os.close(lock)
+
     def remove_file(self, patience_s: float) -> bool:
         """Remove the socket's file if it is still our own. False: it stays, for the next daemon to remove."""
         if not self.is_ours:

@@ -37,6 +37,23 @@ def test_a_live_one_is_found(folder: Path) -> None:
         listening.bind(path)
 
 
+def test_one_that_came_up_does_not_hold_back_the_start_of_the_next(folder: Path) -> None:
+    listener = listening.bind(str(folder / "s.sock"))
+    (folder / "daemon.lock").write_text("4711\n")  # what the supervisor that started it has noted
+    with listener.sock:
+        listener.came_up(0.1)
+    assert (folder / "daemon.lock").stat().st_size == 0
+
+
+def test_coming_up_touches_nothing_of_a_daemon_that_took_over(folder: Path) -> None:
+    first = listening.bind(str(folder / "s.sock"))
+    os.rename(folder / "s.sock", folder / "cleaned away")  # and so its inode is not another's
+    with first.sock, listening.bind(str(folder / "s.sock")).sock:
+        (folder / "daemon.lock").write_text("4711\n")
+        first.came_up(0.1)
+    assert (folder / "daemon.lock").read_text() == "4711\n"
+
+
 def test_a_stale_file_is_replaced(folder: Path) -> None:
     path = str(folder / "s.sock")
     listening.bind(path).sock.close()
