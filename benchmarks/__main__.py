@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 
-from benchmarks import in_flight, many, memory, redaction, relay, startup
+from benchmarks import in_flight, looking, many, memory, redaction, relay, startup
 from benchmarks.installation import installation
 
 ALL = {
@@ -16,6 +16,10 @@ ALL = {
     "redaction": redaction.measure,
     "in-flight": in_flight.measure,
     "many": many.measure,
+    "look-few": looking.few,
+    "look-many": looking.many,
+    "look-net": looking.sockets,
+    "look-hour": looking.hour,
 }
 
 

@@ -67,9 +67,9 @@ class Looker:
         self._cgroups = Cgroups()
 
     def look(self, before: Look | None = None) -> Look:
-        """The counters of the tree, and what its threads wait for. `before`: the look before, which saves work."""
+        """The first look of a pair: counters, and what the threads wait for. `before`: an earlier look saves work."""
         look = self.count(before)
-        self.detail(look, before)
+        self.detail(look, before, is_last=False)
         return look
 
     def count(self, before: Look | None = None) -> Look:
@@ -94,17 +94,26 @@ class Looker:
         look.unseen = describe(kernel)
         return look
 
-    def detail(self, look: Look, before: Look | None = None) -> None:
-        """Add to `look` what each thread waits for, and all that is known of that."""
+    def detail(self, look: Look, before: Look | None = None, *, is_last: bool = True) -> None:
+        """Add to `look` what each thread waits for, and (of the last of a pair) who has the other ends of that."""
         alive = [process for process in look.processes.values() if process.is_alive]
+        for process in alive:
+            earlier = before.processes.get(process.pid) if before is not None else None
+            if earlier is not None and _stood_still(earlier, process):
+                # It had no chance to open, close or handle anything: only what runs out is read again.
+                process.descriptors, process.all_descriptors = earlier.descriptors, earlier.all_descriptors
+                process.handled_signals, process.tracer = earlier.handled_signals, earlier.tracer
         self._read_calls(alive, before)
         descriptors = Descriptors(self.kernel)
         waited = _Waited()
         for process in alive:
             for thread in process.threads.values():
                 self._resolve(process, thread, descriptors, waited)
-        look.terminal = terminals.read_terminal(self.kernel, self.terminal, alive)
-        self._read_ends(look, alive, descriptors, waited)
+        look.sockets = self._sockets.look_up(self.kernel, waited.sockets)
+        if is_last:
+            # Who has the other ends matters for the verdict alone, and that is drawn from the second look.
+            look.terminal = terminals.read_terminal(self.kernel, self.terminal, alive)
+            self._read_ends(look, alive, descriptors, waited)
         self._read_locks(look, alive, descriptors, waited)
         look.unseen = describe(self.kernel)
         look.is_detailed = True
@@ -194,7 +203,6 @@ class Looker:
             process.pending_timers = None if timers is None else timers.count(b"ID:")
 
     def _read_ends(self, look: Look, alive: list[Process], descriptors: Descriptors, waited: "_Waited") -> None:
-        look.sockets = self._sockets.look_up(self.kernel, waited.sockets)
         wanted = set(waited.pipes)
         for record in look.sockets.values():
             if record.peer_inode and record.inode in waited.sockets:

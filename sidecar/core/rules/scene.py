@@ -37,6 +37,8 @@ class Scene:
         self.context = context
         self.movement: Movement = measure(before, after)
         self.alive: dict[int, Process] = {pid: p for pid, p in after.processes.items() if p.is_alive}
+        self.sees_everybody = after.is_whole and all(p.descriptors is not None for p in self.alive.values())
+        """Every process of the tree was read, and the descriptors of each that were needed."""
         self._children: dict[int, list[int]] = {}
         for pid, process in self.alive.items():
             self._children.setdefault(process.parent, []).append(pid)
@@ -63,11 +65,6 @@ class Scene:
         if earlier is None or earlier.runs is None or thread.runs is None:
             return None
         return earlier.runs != thread.runs
-
-    @property
-    def sees_everybody(self) -> bool:
-        """Every process of the tree was read, and the descriptors of each that were needed."""
-        return self.after.is_whole and all(process.descriptors is not None for process in self.alive.values())
 
     def socket(self, inode: int) -> Socket | None:
         return self.after.sockets.get(inode)
