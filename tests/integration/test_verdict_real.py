@@ -67,7 +67,8 @@ def test_a_pipe_that_waits_for_a_sleeper_sleeps(start: Start) -> None:
 def test_a_loop_computes_and_makes_progress(start: Start) -> None:
     command = start("sh", "-c", f"{sys.executable} -c 'while 1: pass' | tail -200")
     verdict = settled(command.pid, "computing")
-    assert (verdict.name, verdict.progress) == ("computing", True)
+    assert verdict.progress
+    assert verdict.name in ("computing", "cpu_starved")  # the latter is as true on a machine that others load
 
 
 def test_a_reader_of_stdin_waits_for_input(start: Start) -> None:
