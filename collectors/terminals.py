@@ -8,12 +8,12 @@ Cannot see: None. This is the only evidence of a prompt of a program that runs a
 import termios
 
 from collectors.kernel import Kernel
-from sidecar.core.evidence import Process, Terminal
+from sidecar.core.evidence import Process, Terminal, terminal_path
 
 
 def read_terminal(kernel: Kernel, descriptor: int | None, processes: list[Process]) -> Terminal | None:
     """From `descriptor` (either side of a PTY), else by opening the terminal that a process of the tree controls."""
-    name = next((path for process in processes if (path := path_of(process.terminal))), "")
+    name = next((path for process in processes if (path := terminal_path(process.terminal))), "")
     if descriptor is None and not name:
         return None
     found = kernel.terminal(descriptor, name)
@@ -21,10 +21,3 @@ def read_terminal(kernel: Kernel, descriptor: int | None, processes: list[Proces
         return None
     flags, foreground_group, takes_output = found
     return Terminal(name, bool(flags & termios.ECHO), bool(flags & termios.ICANON), foreground_group, takes_output)
-
-
-def path_of(device: int) -> str:
-    """/dev/pts/N for a pseudo terminal (majors 136 to 143, Documentation/admin-guide/devices.txt), else empty."""
-    major = (device >> 8) & 0xFFF
-    minor = (device & 0xFF) | ((device >> 12) & 0xFFF00)
-    return f"/dev/pts/{minor + (major - 136) * 256}" if 136 <= major <= 143 else ""

@@ -220,6 +220,13 @@ class Terminal:
     """False: its output is stopped (Ctrl-S), or its buffer full, or a writer is stuck. None: not known."""
 
 
+def terminal_path(device: int) -> str:
+    """/dev/pts/N for a pseudo terminal (majors 136 to 143, Documentation/admin-guide/devices.txt), else empty."""
+    major = (device >> 8) & 0xFFF
+    minor = (device & 0xFF) | ((device >> 12) & 0xFFF00)
+    return f"/dev/pts/{minor + (major - 136) * 256}" if 136 <= major <= 143 else ""
+
+
 @dataclass(slots=True)
 class Unseen:
     """A source that could not be read, and what would make it readable."""

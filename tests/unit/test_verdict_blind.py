@@ -52,6 +52,7 @@ def test_keys_one_by_one_in_the_foreground_are_a_prompt() -> None:
     assert _name(terminal=keys) == "awaiting_input"
     assert _name(terminal=keys, runs=2) == "unknown"
     assert _name(terminal=Terminal("/dev/pts/0")) == "unknown"
+    assert _name(terminal=Terminal("/dev/pts/3", canonical=False)) == "unknown"
 
 
 def _name(*sockets: Socket, terminal: Terminal | None = None, runs: int = 1) -> str:

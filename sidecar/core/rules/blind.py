@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sidecar.core import evidence
 from sidecar.core.evidence import READ, WRITE, Descriptor, Process, Thread
 from sidecar.core.finding import INFERRED, UNSURE
-from sidecar.core.rules.descriptors import describe_terminal, is_in_front, wait_on_descriptor
+from sidecar.core.rules.descriptors import describe_terminal, is_in_front, is_its_terminal, wait_on_descriptor
 from sidecar.core.rules.files import uninterruptible, wait_for_lock, wait_on_file_system
 from sidecar.core.rules.scene import FUTEX, Scene, Wait
 from sidecar.core.verdict_names import MAY_BE_HUNG
@@ -84,7 +84,7 @@ def _secret_prompt(scene: Scene, process: Process) -> Wait | None:
     terminal = scene.after.terminal
     if terminal is None or terminal.echo or not terminal.canonical:
         return None
-    if not process.terminal or not is_in_front(process, terminal):
+    if not is_its_terminal(process, terminal) or not is_in_front(process, terminal):
         return None
     return Wait("awaiting_input", f"in the foreground of its terminal{describe_terminal(terminal)}", INFERRED)
 
@@ -173,7 +173,7 @@ def _woken(scene: Scene, process: Process, thread: Thread) -> Wait:
 def _only_terminal(scene: Scene, process: Process) -> Wait | None:
     """It is the terminal, since there is no TCP socket; and a read of it, since a write would get on: n_tty_poll."""
     terminal = scene.after.terminal
-    if terminal is None or terminal.takes_output is None or not process.terminal:
+    if terminal is None or terminal.takes_output is None or not is_its_terminal(process, terminal):
         return None
     for found in (process.descriptors or {}).values():
         record = scene.socket(found.inode) if found.kind == evidence.SOCKET else None
@@ -220,7 +220,9 @@ def _poll(scene: Scene, process: Process, thread: Thread) -> Wait:
 def _key_by_key(scene: Scene, process: Process) -> Wait | None:
     """Whoever put the terminal in front of it into a mode of single keys polls it for keys: termios(3), ICANON."""
     terminal = scene.after.terminal
-    if terminal is None or terminal.canonical or not process.terminal or not is_in_front(process, terminal):
+    if terminal is None or terminal.canonical or not is_its_terminal(process, terminal):
+        return None
+    if not is_in_front(process, terminal):
         return None
     if any(found.kind in (evidence.SOCKET, evidence.PIPE) for found in (process.descriptors or {}).values()):
         return None

@@ -1,7 +1,7 @@
 """A wait on a descriptor: what it leads to decides, not the name of the call. pipe(7), tty(4), epoll(7), fifo(7)."""
 
 from sidecar.core import evidence
-from sidecar.core.evidence import READ, WRITE, Descriptor, Process, Terminal
+from sidecar.core.evidence import READ, WRITE, Descriptor, Process, Terminal, terminal_path
 from sidecar.core.finding import INFERRED, MEASURED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
 from sidecar.core.rules.sockets import wait_on_socket
@@ -152,6 +152,11 @@ def _terminal(scene: Scene, process: Process, found: Descriptor, wanted: str) ->
     place = "in the foreground" if in_front else f"not in the foreground (group {process.foreground_group} is)"
     text = f"reads terminal {found.target} (fd {found.number}), {place}{describe_terminal(scene.after.terminal)}"
     return Wait("awaiting_input", text)
+
+
+def is_its_terminal(process: Process, terminal: Terminal) -> bool:
+    """Not another one, that a `script` or `sudo` in the tree has made for it."""
+    return process.terminal != 0 and terminal.name in ("", terminal_path(process.terminal))
 
 
 def is_in_front(process: Process, terminal: Terminal | None) -> bool:
