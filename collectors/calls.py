@@ -13,6 +13,7 @@ from collectors import syscalls
 from collectors.kernel import Kernel
 from sidecar.core.evidence import PAGE_FAULT, READ, RUNNING, WRITE, Call, Futex
 
+PATH_BYTES = 256
 _POLL_AT_MOST = 256
 _TIMER_ABSTIME = 1
 _POLLIN, _POLLOUT = 0x1, 0x4
@@ -221,7 +222,7 @@ def _futex(name: str, arguments: _Arguments) -> Call:
 
 def _path(name: str, arguments: _Arguments) -> Call:
     """A call on a path: the first argument, or the second after a folder's descriptor."""
-    data = arguments.memory(arguments[0 if name in _PATH_FIRST else 1], 256)
+    data = arguments.memory(arguments[0 if name in _PATH_FIRST else 1], PATH_BYTES)
     plain = "open" if name in ("openat", "openat2") else name
     return Call(plain, path=None if data is None else data.split(b"\0", 1)[0].decode("utf-8", "replace"))
 

@@ -11,6 +11,7 @@ from collectors.descriptors import Descriptors, ends_of, fdinfo
 from collectors.kernel import Kernel
 from collectors.locks import name_holders, read_locks
 from collectors.neighbours import neighbours_of
+from collectors.pressures import read_pressures
 from collectors.processes import Tree, add_storage, sample_states
 from collectors.sockets import Sockets
 from collectors.unseen import describe
@@ -91,6 +92,7 @@ class Looker:
         first = next(iter(tree.processes), None)
         if first is not None:
             look.cgroup = self._cgroups.read(kernel, self.root if self.root in tree.processes else first)
+        look.pressures = read_pressures(kernel)
         look.unseen = describe(kernel)
         return look
 

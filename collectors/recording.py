@@ -8,6 +8,7 @@ are kept that are used. The test data are such files; a user can send one with a
 import json
 from typing import Any
 
+from collectors.calls import PATH_BYTES
 from collectors.kernel import Kernel
 from collectors.look import Looker
 from collectors.observer import SAMPLES, SECONDS, finish
@@ -69,7 +70,10 @@ class RecordingKernel(Kernel):
     def memory(self, pid: int, address: int, size: int) -> bytes | None:
         refused, self.refused = self.refused, set()
         answer = super().memory(pid, address, size)
-        self._keep(f"memory {pid} {address:#x} {size}", None if answer is None else answer.hex(), set())
+        kept = answer
+        if answer is not None and size == PATH_BYTES:
+            kept = answer.partition(b"\0")[0].ljust(len(answer), b"\0")  # what lies behind the path is not ours to keep
+        self._keep(f"memory {pid} {address:#x} {size}", None if kept is None else kept.hex(), set())
         self.refused |= refused
         return answer
 

@@ -254,6 +254,8 @@ class Look:
     files: dict[int, dict[str, str]] = field(default_factory=dict)
     """Open regular files on which somebody else holds a lock: {pid: {major:minor:inode: path}}."""
     cgroup: Cgroup | None = None
+    pressures: dict[str, int] = field(default_factory=dict)
+    """Microseconds since boot in which somebody on this host waited for cpu, memory or io."""
     terminal: Terminal | None = None
     unseen: list[Unseen] = field(default_factory=list)
     is_detailed: bool = False

@@ -4,7 +4,9 @@
 of the kernel gone - nothing crashes, no verdict gets surer, and no wait becomes a hang.
 """
 
+import ctypes
 import json
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.kernel import SOURCES
-from collectors.recording import replay
+from collectors.recording import RecordingKernel, replay
 from sidecar.core.evidence import Context
 from sidecar.core.finding import CONFIDENCES, Verdict
 from sidecar.core.verdict import judge
@@ -112,3 +114,11 @@ def test_whatever_the_kernel_says_nothing_crashes(data: st.DataObject) -> None:
             spoilt[key] = data.draw(st.text(st.characters(codec="latin-1"), max_size=60))
     verdict = judged({**tree, "before": spoilt})
     assert verdict.name in ALL
+
+
+def test_a_record_has_a_path_and_nothing_of_what_lies_behind_it() -> None:
+    data = ctypes.create_string_buffer(b"/some/path\0a secret behind it", 256)
+    kernel = RecordingKernel()
+    kernel.memory(os.getpid(), ctypes.addressof(data), 256)
+    (kept,) = kernel.answers["before"].values()
+    assert bytes.fromhex(kept) == b"/some/path".ljust(256, b"\0")

@@ -77,7 +77,7 @@ def _thrashing(scene: Scene) -> Wait | None:
     rate = movement.major_faults / movement.seconds
     if rate <= MAJOR_FAULTS_PER_SECOND or movement.cpu_share >= RUNNABLE_SHARE:
         return None
-    text = f"{rate:.0f} major page faults a second, {_cpu(scene)}"
+    text = f"{rate:.0f} major page faults a second, {_cpu(scene)}{_host(scene, 'memory')}"
     return Wait("memory_thrash", text, hint="It has too little memory: look at its limit and at what else runs.")
 
 
@@ -90,7 +90,7 @@ def _storage(scene: Scene) -> Wait | None:
         return None
     rate = movement.storage_bytes / movement.seconds / 1e6
     waits = f"in state D in {movement.uninterruptible:.0%} of samples"
-    return Wait("disk_io", f"{rate:.2f} MB/s from and to storage, {waits}, {_cpu(scene)}")
+    return Wait("disk_io", f"{rate:.2f} MB/s from and to storage, {waits}, {_cpu(scene)}{_host(scene, 'io')}")
 
 
 def _starved(scene: Scene) -> Wait | None:
@@ -100,9 +100,10 @@ def _starved(scene: Scene) -> Wait | None:
     share = movement.cpu_share
     if movement.delay_share > STARVED_DELAY_SHARE and share < BUSY_SHARE and movement.delay_share > 3 * share:
         text = f"a thread was runnable without a CPU {movement.delay_share:.0%} of the time, {_cpu(scene)}"
+        text += _host(scene, "cpu")
         return Wait("cpu_starved", text, hint=hint)
     if share < COMPUTING_SHARE and movement.runnable >= RUNNABLE_SHARE:
-        text = f"runnable in {movement.runnable:.0%} of samples, {_cpu(scene)}"
+        text = f"runnable in {movement.runnable:.0%} of samples, {_cpu(scene)}{_host(scene, 'cpu')}"
         return Wait("cpu_starved", text, INFERRED, hint=hint)
     return None
 
@@ -139,6 +140,15 @@ def _transfer(scene: Scene) -> Wait | None:
 
 def _cpu(scene: Scene) -> str:
     return f"CPU {scene.movement.cpu_share:.0%} of a core"
+
+
+def _host(scene: Scene, resource: str) -> str:
+    """How much of the time somebody on this host waited for it; accounting/psi.rst."""
+    before, after = scene.before.pressures.get(resource), scene.after.pressures.get(resource)
+    if before is None or after is None:
+        return ""
+    share = min(1.0, max(0, after - before) / 1e6 / scene.movement.seconds)
+    return f"; on the whole host somebody waited for {resource} {share:.0%} of it"
 
 
 RULES: tuple[Callable[[Scene], Wait | None], ...] = (
