@@ -120,8 +120,10 @@ class Outputs:
         ended = [sender.end() for sender in self._senders]
         _join([*spooling, *rest], deadline_s)
         if all(ended) and not any(thread.is_alive() for thread in spooling):
-            # Else it is left to the kernel: a thread may be using it.
             self.spool.close()
+        else:
+            # Closing is left to the kernel: a thread may have something to add yet.
+            self.spool.save()
 
     def send_now(self, *, everything: bool) -> None:
         """Somebody knows that the Collector is back; `everything`: and will have what was meant for another."""

@@ -150,9 +150,8 @@ class Spool:
             return found
 
     def dropped(self) -> dict[str, int]:
-        """Records that this process has dropped so far, by signal."""
-        with self._guard:
-            return dict(self._dropped)
+        """Records that this process has dropped so far, by signal. Never waits."""
+        return dict(self._dropped)
 
     @property
     def path(self) -> str | None:
@@ -160,18 +159,22 @@ class Spool:
 
     @property
     def problem(self) -> str:
-        """Why the disk is not used just now; empty while it is."""
-        with self._guard:
-            return self._said
+        """Why the disk is not used just now; empty while it is. Never waits: an event loop asks."""
+        return self._said
 
-    def close(self) -> None:
-        """Put on disk what still is in memory, and let go of the file."""
+    def save(self) -> None:
+        """Put on disk what still is in memory, as far as that can be done."""
         with self._guard:
-            if self._closed:
-                return
             self._retry_at_s = 0.0
             self._forget()
             self._save_memory()
+
+    def close(self) -> None:
+        """`save`, and let go of the file."""
+        with self._guard:
+            if self._closed:
+                return
+            self.save()
             self._closed = True
             for signal, _, request in self._memory:
                 self._count_dropped(signal, request.records)

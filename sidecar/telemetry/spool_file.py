@@ -53,7 +53,7 @@ CREATE TABLE total (
 ) WITHOUT ROWID;
 CREATE TRIGGER added AFTER INSERT ON request BEGIN
     INSERT INTO total VALUES (new.signal, new.destination, 1, new.records, new.bytes)
-    ON CONFLICT DO UPDATE SET
+    ON CONFLICT (signal, destination) DO UPDATE SET
         requests = requests + 1, records = records + new.records, bytes = bytes + new.bytes;
 END;
 CREATE TRIGGER removed AFTER DELETE ON request BEGIN

@@ -446,6 +446,16 @@ def test_a_killed_process_leaves_what_it_added_and_is_inherited_from_once(path: 
             adder.communicate()
 
 
+def test_how_it_is_can_be_asked_while_the_disk_is_slow(path: Path) -> None:
+    rig = Rig(path)
+    with rig.spool._guard:
+        asked: list[object] = []
+        thread = threading.Thread(target=lambda: asked.extend((rig.spool.problem, rig.spool.dropped())))
+        thread.start()
+        thread.join(5)
+        assert asked == ["", {}]
+
+
 def test_many_threads(path: Path) -> None:
     rig = Rig(path)
 
