@@ -4,12 +4,15 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from supervised import Installation, on_linux, pid_in, state_of, until
 from test_supervisor_terminal import Screen
+
+from sidecar.daemon import client
 
 pytestmark = on_linux
 MODES = [None, (), ("--no-pty",)]
@@ -194,3 +197,25 @@ def test_a_stop_by_signal_is_seen_as_that_signal(
         bash.until_jobs_say(b"Running")
         os.kill(command, signal.SIGKILL)
         bash.until_jobs_say(b"Killed")
+
+
+@pytest.mark.parametrize("flags", MODES[1:], ids=IDS[1:])
+def test_a_suspended_job_is_cancelled_from_elsewhere(
+    sidecar: Installation, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    with shell(sidecar, flags) as bash:
+        bash.run(tmp_path / "script", f"echo $$ >{tmp_path}/pid; echo begun; read x")
+        bash.until_text(b"begun\r\n")
+        bash.type(b"\x1a")
+        assert b"Stopped" in bash.prompt()
+        command = pid_in(tmp_path / "pid")
+        (running,) = [record for record in client.request(sidecar.socket, "list") if record.get("pid") == command]
+        done = subprocess.run(
+            [sidecar.script, "cancel", running["commandId"]], env=sidecar.environ, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert "was stopped; it was continued" in done.stderr
+        assert "cancelled, signal SIGTERM" in done.stdout
+        bash.until_jobs_say(b"Terminated")
+        bash.line("stty size")
+        assert b"47 203" in bash.prompt()
