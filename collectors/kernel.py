@@ -144,6 +144,16 @@ class Kernel:
             self.refused.add("netlink")
             return None
 
+    def exists(self, pid: int) -> bool:
+        """Whether there is such a process, seen or not: kill(2) with signal 0, which sends nothing."""
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            return True
+        return True
+
     def terminal(self, descriptor: int | None, path: str) -> tuple[int, int | None, bool | None] | None:
         """(local flags, foreground process group, takes output) of a terminal, by a descriptor or else by its path."""
         if "terminal" in self.denied:

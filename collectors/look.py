@@ -8,6 +8,7 @@ from collectors import terminals
 from collectors.calls import read_call
 from collectors.cgroups import Cgroups
 from collectors.descriptors import Descriptors, ends_of, fdinfo
+from collectors.dispositions import read_dispositions, read_timers
 from collectors.kernel import Kernel
 from collectors.locks import name_holders, read_locks
 from collectors.neighbours import neighbours_of
@@ -83,6 +84,7 @@ class Looker:
             roots += tree.children(self.supervisor)
         tree.walk(roots, self.excluded | {kernel.own_pid})
         look = Look(kernel.now_ns(), self.root, tree.processes, is_whole=tree.is_whole)
+        look.is_hidden = self.root not in tree.processes and kernel.exists(self.root)
         for process in tree.processes.values():
             earlier = before.processes.get(process.pid) if before is not None else None
             if earlier is not None and earlier.storage_bytes is not None and _stood_still(earlier, process):
@@ -93,7 +95,7 @@ class Looker:
         if first is not None:
             look.cgroup = self._cgroups.read(kernel, self.root if self.root in tree.processes else first)
         look.pressures = read_pressures(kernel)
-        look.unseen = describe(kernel)
+        look.unseen = describe(kernel, look.is_hidden)
         return look
 
     def detail(self, look: Look, before: Look | None = None, *, is_last: bool = True) -> None:
@@ -117,7 +119,7 @@ class Looker:
             look.terminal = terminals.read_terminal(self.kernel, self.terminal, alive)
             self._read_ends(look, alive, descriptors, waited)
         self._read_locks(look, alive, descriptors, waited)
-        look.unseen = describe(self.kernel)
+        look.unseen = describe(self.kernel, look.is_hidden)
         look.is_detailed = True
 
     def sample(self, look: Look, states: dict[int, str]) -> None:
@@ -156,9 +158,9 @@ class Looker:
             return
         call = thread.call
         if call is None or call.name not in _SLEEPS:
-            self._read_status(process)
+            read_dispositions(self.kernel, process)
         if call is not None and call.name == "futex":
-            self._read_timers(process)
+            read_timers(self.kernel, process)
         if call is None:
             if thread.state not in "Tt":
                 if "nanosleep" in (thread.wait_channel or ""):
@@ -187,22 +189,6 @@ class Looker:
             if found is not None and found.kind == evidence.EPOLL:
                 for watched, _ in found.polled or ():
                     waited.add(process, descriptors.resolve(process, watched))
-
-    def _read_status(self, process: Process) -> None:
-        """Which signals it handles and who traces it: proc(5), status."""
-        if process.handled_signals is not None:
-            return
-        data = self.kernel.read(f"{process.pid}/status") or b""
-        handled, tracer = _field(data, b"\nSigCgt:", 16), _field(data, b"\nTracerPid:", 10)
-        if handled is not None:
-            process.handled_signals = frozenset(bit + 1 for bit in range(64) if handled >> bit & 1)
-        process.tracer = tracer
-
-    def _read_timers(self, process: Process) -> None:
-        """How many POSIX timers it has: proc(5), timers."""
-        if process.pending_timers is None:
-            timers = self.kernel.read(f"{process.pid}/timers")
-            process.pending_timers = None if timers is None else timers.count(b"ID:")
 
     def _read_ends(self, look: Look, alive: list[Process], descriptors: Descriptors, waited: "_Waited") -> None:
         wanted = set(waited.pipes)
@@ -271,16 +257,6 @@ def _worth_sampling(look: Look) -> list[int]:
     pids = [process.pid for process in look.processes.values() if process.is_alive]
     busy = [pid for pid in pids if look.processes[pid].state in "RD"]
     return (busy + [pid for pid in pids if pid not in set(busy)])[:16]
-
-
-def _field(status: bytes, name: bytes, base: int) -> int | None:
-    at = status.find(name)
-    if at < 0:
-        return None
-    try:
-        return int(status[at + len(name) : status.find(b"\n", at + 1)], base)
-    except ValueError:
-        return None
 
 
 def _inode_in(info: list[str] | None) -> str:

@@ -90,6 +90,11 @@ class RecordingKernel(Kernel):
         self._keep("terminal", None if answer is None else list(answer), self.refused)
         return answer
 
+    def exists(self, pid: int) -> bool:
+        answer = super().exists(pid)
+        self._keep(f"exists {pid}", answer, self.refused)
+        return answer
+
     def clock_s(self, clock: int) -> float | None:
         answer = super().clock_s(clock)
         self._keep(f"clock {clock}", answer, self.refused)
@@ -155,6 +160,9 @@ class ReplayKernel(Kernel):
     def terminal(self, descriptor: int | None, path: str) -> tuple[int, int | None, bool | None] | None:
         answer = self._answer("terminal", "terminal")
         return None if answer is None else (answer[0], answer[1], answer[2] if len(answer) > 2 else None)
+
+    def exists(self, pid: int) -> bool:
+        return bool(self._answer(f"exists {pid}", ""))
 
     def clock_s(self, clock: int) -> float | None:
         answer: float | None = self._answer(f"clock {clock}", "")

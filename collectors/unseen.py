@@ -26,6 +26,7 @@ _REMEDIES = {
 }
 
 
-def describe(kernel: Kernel) -> list[Unseen]:
-    """One entry for each source that was refused since the look began, in a fixed order."""
-    return [Unseen(*_REMEDIES[source]) for source in _REMEDIES if source in kernel.refused]
+def describe(kernel: Kernel, is_hidden: bool) -> list[Unseen]:
+    """One entry for each source that was refused since the look began, in a fixed order. `is_hidden`: see Look."""
+    refused = kernel.refused | {"stat"} if is_hidden else kernel.refused
+    return [Unseen(*_REMEDIES[source]) for source in _REMEDIES if source in refused]

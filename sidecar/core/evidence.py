@@ -261,6 +261,8 @@ class Look:
     is_detailed: bool = False
     is_whole: bool = True
     """False: the tree was larger than what a look takes in, or changed under it."""
+    is_hidden: bool = False
+    """The root is there (a signal could be sent to it), and /proc does not show it: hidepid, or no /proc at all."""
 
 
 @dataclass(slots=True)

@@ -26,6 +26,9 @@ _LEAVES_SHOWN = 4
 def judge(before: Look, after: Look, context: Context | None = None) -> Verdict:
     """Why the command whose tree was looked at twice, a second or so apart, is silent."""
     scene = Scene(before, after, context or Context())
+    if not scene.alive and after.is_hidden:
+        unseen = tuple(f"{item.source}: {item.remedy}" for item in after.unseen)
+        return Verdict("unknown", UNSURE, None, ("the command lives, and /proc does not show it",), unseen=unseen)
     if not scene.alive:
         return Verdict("unknown", UNSURE, None, ("no living process of the command is seen",), alive=False)
     verdict = _judge(scene)

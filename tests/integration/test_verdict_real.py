@@ -115,6 +115,16 @@ def test_a_command_that_has_gone_is_no_hang() -> None:
     assert (verdict.name, verdict.alive) == ("unknown", False)
 
 
+@pytest.mark.parametrize(
+    "kernel", [Kernel("/nonexistent"), Kernel(denied=frozenset({"stat"}))], ids=["no proc", "hidden"]
+)
+def test_a_command_that_proc_does_not_show_lives_and_is_unknown(start: Start, kernel: Kernel) -> None:
+    looker = Looker(start("sleep", "60").pid, kernel=kernel)
+    verdict = judge(*observe(looker, seconds=0.1))
+    assert (verdict.name, verdict.confidence, verdict.alive) == ("unknown", "unknown", True)
+    assert "hidepid" in verdict.unseen[0]
+
+
 @pytest.mark.parametrize("denied", [("syscall", "mem"), ("syscall", "mem", "wchan", "netlink", "fdinfo")])
 def test_less_evidence_never_makes_a_hang(start: Start, denied: tuple[str, ...]) -> None:
     for argv in (

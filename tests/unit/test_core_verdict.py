@@ -1,0 +1,304 @@
+"""Rules on evidence made by hand: what no machine stages at will, and any evidence at all."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidecar.core.evidence import (
+    Call,
+    Cgroup,
+    Context,
+    Descriptor,
+    End,
+    Futex,
+    Lock,
+    Look,
+    Process,
+    Socket,
+    Terminal,
+    Thread,
+)
+from sidecar.core.finding import CONFIDENCES, Verdict
+from sidecar.core.verdict import judge
+from sidecar.core.verdict_names import ALL
+
+SECOND = 1_000_000_000
+
+
+def process(pid: int, *calls: Call, parent: int = 1, runs: int = 5, **more: Any) -> Process:
+    made = Process(pid, parent, f"p{pid}", "S", group=pid, started_ticks=pid, storage_bytes=0, **more)
+    made.thread_count = len(calls)
+    made.handled_signals = more.get("handled_signals", frozenset())
+    made.pending_timers = 0
+    for index, call in enumerate(calls):
+        made.threads[pid + index] = Thread(pid + index, "S", 0, 0, runs, call=call)
+    return made
+
+
+def looked(*processes: Process, **more: Any) -> tuple[Look, Look]:
+    """A pair of looks between which nothing moved."""
+    after = Look(2 * SECOND, processes[0].pid, {one.pid: one for one in processes}, is_detailed=True, **more)
+    before = copy.deepcopy(after)
+    before.taken_ns = SECOND
+    return before, after
+
+
+def piped(reader: int, writer: int, number: int) -> tuple[str, Descriptor, list[End]]:
+    target = f"pipe:[{number}]"
+    ends = [End(reader, f"p{reader}", 3, True, False), End(writer, f"p{writer}", 4, False, True)]
+    return target, Descriptor(3, target, "pipe", number), ends
+
+
+def pair_of_pipes(**more: Any) -> tuple[Look, Look]:
+    """Two processes, each reads what only the other could write."""
+    first, second = process(10, Call("read", 3), **more), process(20, Call("read", 3), parent=10)
+    one, two = piped(10, 20, 1), piped(20, 10, 2)
+    first.descriptors, second.descriptors = {3: one[1]}, {3: two[1]}
+    return looked(first, second, ends={one[0]: one[2], two[0]: two[2]})
+
+
+def judged(pair: tuple[Look, Look]) -> Verdict:
+    return judge(*pair)
+
+
+def test_a_knot_of_pipes_is_proved() -> None:
+    verdict = judged(pair_of_pipes())
+    assert (verdict.name, verdict.confidence) == ("deadlock_suspected", "proved")
+
+
+@pytest.mark.parametrize("signal", [1, 10, 14, 15, 34, 64])
+def test_who_handles_a_signal_that_may_come_is_in_no_knot(signal: int) -> None:
+    assert judged(pair_of_pipes(handled_signals=frozenset({signal}))).group != "may_be_hung"
+
+
+def test_interrupt_which_python_always_handles_wakes_nobody() -> None:
+    assert judged(pair_of_pipes(handled_signals=frozenset({2}))).name == "deadlock_suspected"
+
+
+def test_a_writer_that_is_not_seen_is_a_way_out() -> None:
+    before, after = pair_of_pipes()
+    after.is_whole = False
+    assert judge(before, after).group != "may_be_hung"
+
+
+def test_another_writer_in_the_tree_is_a_way_out() -> None:
+    before, after = pair_of_pipes()
+    third = process(30, Call("nanosleep", is_timed=True, asked_s=60.0), parent=10)
+    for look in (before, after):
+        look.processes[30] = copy.deepcopy(third)
+        look.ends["pipe:[1]"].append(End(30, "p30", 4, False, True))
+    verdict = judge(before, after)
+    assert (verdict.name, verdict.leaf and verdict.leaf.pid) == ("sleeping", 30)
+
+
+def test_one_that_ran_meanwhile_is_in_no_knot() -> None:
+    before, after = pair_of_pipes()
+    after.processes[20].threads[20].runs = 6
+    assert judge(before, after).group != "may_be_hung"
+
+
+def test_a_pid_that_was_reused_proves_nothing() -> None:
+    before, after = pair_of_pipes()
+    after.processes[20].started_ticks += 1
+    assert judge(before, after).group != "may_be_hung"
+
+
+def futex(owner: int | None = None, timed: bool = False) -> Call:
+    return Call("futex", is_timed=timed, futex=Futex(0x1000, is_private=True, owner=owner))
+
+
+def test_threads_that_own_what_the_other_wants_are_proved() -> None:
+    verdict = judged(looked(process(10, futex(11), futex(10))))
+    assert (verdict.name, verdict.confidence) == ("deadlock_suspected", "proved")
+
+
+def test_a_circle_is_found_beside_a_thread_that_sleeps() -> None:
+    sleeper = Call("nanosleep", is_timed=True, asked_s=9.0)
+    assert judged(looked(process(10, futex(11), futex(10), sleeper))).confidence == "proved"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"handled_signals": frozenset({15})}, {"handled_signals": None}, {"pending_timers": 1}, {"thread_count": 3}],
+)
+def test_what_could_wake_a_thread_makes_it_an_internal_wait(more: dict[str, Any]) -> None:
+    waiting = process(10, futex(), futex())
+    for name, value in more.items():
+        setattr(waiting, name, value)
+    assert judged(looked(waiting)).name == "internal_wait"
+
+
+def test_threads_with_time_limits_are_an_internal_wait() -> None:
+    assert judged(looked(process(10, futex(), futex(timed=True)))).name == "internal_wait"
+
+
+def tcp(**more: Any) -> tuple[Look, Look]:
+    client = process(10, Call("recvfrom", 3))
+    client.descriptors = {3: Descriptor(3, "socket:[7]", "socket", 7)}
+    return looked(client, sockets={7: Socket(7, "tcp", "ESTABLISHED", remote="192.0.2.1:5432", **more)})
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({}, "network_wait"),
+        ({"timer": "retransmit", "retransmits": 1, "send_queue": 9}, "network_wait"),
+        ({"timer": "retransmit", "retransmits": 2, "send_queue": 9}, "network_peer_dead"),
+        ({"timer": "keepalive", "probes": 1}, "network_wait"),
+        ({"timer": "keepalive", "probes": 2}, "network_peer_dead"),
+        ({"timer": "zero_window", "send_queue": 9}, "network_peer_not_reading"),
+        ({"last_received_ms": 165_000, "last_sent_ms": 165_000, "last_acknowledged_ms": 165_000}, "network_wait"),
+    ],
+)
+def test_a_peer_is_dead_from_two_unanswered(more: dict[str, Any], name: str) -> None:
+    assert judged(tcp(**more)).name == name
+
+
+def test_a_slow_handshake_is_no_hang() -> None:
+    pair = tcp()
+    for look in pair:
+        look.sockets[7].state = "SYN_SENT"
+    assert judged(pair).name == "network_wait"
+    for look in pair:
+        look.sockets[7].retransmits = 1
+    assert judged(pair).name == "network_connecting"
+
+
+def test_cpu_of_children_that_have_ended_counts_and_their_past_does_not() -> None:
+    before, after = looked(process(10, Call("wait4")), process(20, Call("nanosleep", is_timed=True), parent=10))
+    before.processes[20].cpu_ns = 40 * SECOND
+    after.processes.pop(20)
+    after.processes[10].reaped_cpu_ns = 40 * SECOND
+    assert judge(before, after).name != "computing"
+    after.processes[10].reaped_cpu_ns = 40 * SECOND + SECOND // 2
+    assert judge(before, after).name == "computing"
+
+
+def test_runnable_and_never_run_is_starved() -> None:
+    before, after = looked(process(10, Call("running")))
+    after.processes[10].state = after.processes[10].threads[10].state = "R"
+    after.states = {10: "RRRRRRRR"}
+    assert judge(before, after).name == "cpu_starved"
+
+
+def test_storage_that_does_not_answer_is_unknown_and_a_file_server_may_be_hung() -> None:
+    reader = process(10, Call("read", 3))
+    reader.descriptors = {3: Descriptor(3, "/data/f", "file", file_system="ext4")}
+    reader.state = reader.threads[10].state = "D"
+    reader.threads[10].wait_channel = "folio_wait_bit_common"
+    assert judged(looked(reader)).name == "unknown"
+    reader.descriptors[3].is_remote, reader.descriptors[3].file_system = True, "nfs4"
+    reader.threads[10].wait_channel = "rpc_wait_bit_killable"
+    assert judged(looked(reader)).name == "filesystem_wait"
+    before, after = looked(reader)
+    after.processes[10].threads[10].runs = 6
+    assert judge(before, after).name == "disk_io"
+
+
+def test_output_that_is_held_is_told_with_what_its_holder_does() -> None:
+    before, after = looked(process(20, Call("nanosleep", is_timed=True, asked_s=60.0)))
+    verdict = judge(before, after, Context(exit_status=0, output_is_open=True, output_holders=(20,)))
+    assert (verdict.name, verdict.leaf and verdict.leaf.pid) == ("output_held", 20)
+    assert "sleeping" in verdict.evidence[1]
+
+
+NAMES = st.sampled_from(
+    [
+        "read",
+        "write",
+        "poll",
+        "select",
+        "epoll",
+        "futex",
+        "wait4",
+        "waitid",
+        "nanosleep",
+        "openat",
+        "open",
+        "flock",
+        "fcntl",
+        "connect",
+        "accept4",
+        "recvfrom",
+        "sendto",
+        "running",
+        "page_fault",
+        "nr999",
+        "vfork",
+        "statx",
+        "ioctl",
+        "pause",
+        "restart_syscall",
+        "io_uring_enter",
+        "rt_sigtimedwait",
+        "clock_nanosleep",
+    ]
+)
+MAYBE = st.none() | st.integers(0, 40)
+CALLS = st.none() | st.builds(
+    Call,
+    NAMES,
+    descriptor=st.none() | st.integers(0, 5),
+    polled=st.none() | st.lists(st.tuples(st.integers(0, 5), st.sampled_from("rw")), max_size=4).map(tuple),
+    is_timed=st.none() | st.booleans(),
+    asked_s=st.none() | st.floats(0, 1e6),
+    left_s=st.none() | st.floats(0, 1e6),
+    child=MAYBE,
+    futex=st.none() | st.builds(Futex, st.integers(0, 99), st.booleans(), owner=MAYBE, joins=MAYBE),
+    path=st.none() | st.text(max_size=9),
+    wants_lock=st.booleans(),
+    was_resumed=st.booleans(),
+)
+CHANNELS = st.sampled_from([None, "do_wait", "anon_pipe_read", "wait_woken", "do_epoll_wait", "futex_wait_queue"])
+TARGETS = st.sampled_from(["pipe:[1]", "pipe:[2]", "socket:[7]", "socket:[8]", "/dev/pts/3", "/tmp/f", "/dev/null"])
+KINDS = st.sampled_from(["pipe", "socket", "terminal", "file", "device", "eventpoll", "timerfd", "pidfd", "inotify"])
+DESCRIPTORS = st.builds(
+    Descriptor,
+    st.integers(0, 5),
+    TARGETS,
+    KINDS,
+    st.integers(0, 9),
+    left_s=st.none() | st.floats(0, 1e5),
+    pid=MAYBE,
+    polled=st.none() | st.just(((1, "r"), (2, "w"))),
+    is_remote=st.booleans(),
+)
+
+
+@st.composite
+def looks(draw: st.DrawFn) -> Look:
+    found = Look(draw(st.integers(0, 10 * SECOND)), 1, is_whole=draw(st.booleans()))
+    for pid in range(1, draw(st.integers(1, 4)) + 1):
+        one = Process(pid, draw(st.integers(0, 4)), "x", draw(st.sampled_from("SDRZTtX")))
+        one.started_ticks, one.stop_signal = draw(st.integers(0, 1)), draw(st.integers(0, 31))
+        one.handled_signals = draw(st.none() | st.frozensets(st.integers(1, 64), max_size=3))
+        for tid in range(pid * 10, pid * 10 + draw(st.integers(0, 3))):
+            thread = Thread(tid, draw(st.sampled_from("SDRZTt")), runs=draw(MAYBE), call=draw(CALLS))
+            thread.wait_channel = draw(CHANNELS)
+            one.threads[tid] = thread
+        table = draw(st.none() | st.lists(DESCRIPTORS, max_size=4))
+        one.descriptors = None if table is None else {item.number: item for item in table}
+        found.processes[pid] = one
+    found.ends = {
+        target: [End(draw(st.integers(1, 5)), "x", 3, draw(st.booleans()), draw(st.booleans()))]
+        for target in draw(st.sets(TARGETS, max_size=3))
+    }
+    for inode in (7, 8):
+        protocol = draw(st.sampled_from(["tcp", "udp", "unix", "netlink"]))
+        found.sockets[inode] = Socket(inode, protocol, draw(st.sampled_from(["LISTEN", "ESTABLISHED", "SYN_SENT", ""])))
+    found.locks = [Lock(draw(st.integers(-1, 4)), "FLOCK", True, "8:1:5", draw(MAYBE))] if draw(st.booleans()) else []
+    found.cgroup = draw(st.none() | st.builds(Cgroup, is_frozen=st.none() | st.booleans(), periods=MAYBE))
+    found.terminal = draw(st.none() | st.builds(Terminal, echo=st.booleans(), canonical=st.booleans()))
+    return found
+
+
+@settings(max_examples=400, deadline=None)
+@given(looks(), looks(), st.none() | st.integers(0, 255))
+def test_any_evidence_has_a_verdict(before: Look, after: Look, exit_status: int | None) -> None:
+    verdict = judge(before, after, Context(exit_status, output_is_open=exit_status is not None))
+    assert verdict.name in ALL
+    assert verdict.confidence in CONFIDENCES
+    assert all(isinstance(fact, str) and fact for fact in verdict.evidence)
