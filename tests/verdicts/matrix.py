@@ -14,6 +14,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.verdicts import score
@@ -37,18 +38,18 @@ def committed() -> list[Judged]:
     return score.from_json(BASELINE.read_text(), labels()) if BASELINE.exists() else []
 
 
-def stage_all(chosen: list[Scenario], users: list[str]) -> tuple[list[Judged], list[str]]:
-    """The results, and what could not be staged. Prints what is not right, as it comes in."""
+def stage_all(chosen: Iterable[Scenario], users: list[str]) -> tuple[list[Judged], dict[str, str]]:
+    """The results, and for what could not be staged why. Prints what is not right, as it comes in."""
     results: list[Judged] = []
-    failures: list[str] = []
+    failures: dict[str, str] = {}
     for user in users:
         levels = list(LEVELS) if user == "user" else ["everything"]
         theatre = Theatre()
 
         def tell(found: Found, user: str = user) -> None:
             if found.error:
-                failures.append(f"{user}: {found.scenario.name}: {found.error}")
-                print("not staged:", failures[-1], flush=True)
+                failures[found.scenario.name] = f"{user}: {found.error}"
+                print(f"not staged: {found.scenario.name}: {user}: {found.error}", flush=True)
             for one in found.judged(user):
                 results.append(one)
                 if one.grade == score.WRONG or (one.grade == score.HONEST and one.column.endswith("everything")):
@@ -118,17 +119,9 @@ def main() -> int:
         print(f"left out: {one.name} needs {', '.join(one.missing())}")
     users = options.user or (["root", "user"] if os.geteuid() == 0 else ["user"])
     started = time.monotonic()
-    results, failures = stage_all([one for one in chosen if not one.missing()], users)
-    fallen = score.worse(results, committed())
-    if options.check and fallen:
-        # One more try: a passing call can be caught once (a verdict is published when it is found twice in a row).
-        print(f"again: {', '.join(sorted({one.scenario for one in fallen}))}")
-        again = {one.scenario for one in fallen}
-        second, failures_again = stage_all([one for one in chosen if one.name in again], users)
-        fallen = [one for one in score.worse(second, committed()) if not one.is_false_alarm] + [
-            one for one in fallen if one.is_false_alarm
-        ]
-        failures += failures_again
+    staged = [one for one in chosen if not one.missing()]
+    results, failures = stage_all(staged, users)
+    problems = check(staged, users, results, failures) if options.check else []
     print()
     for column in score.COLUMNS:
         if score.figures(results, column).total:
@@ -140,13 +133,33 @@ def main() -> int:
         kept.update({(one.column, one.scenario): one for one in results})
         BASELINE.write_text(score.to_json(kept.values()))
         render(committed())
-    if options.check:
-        for verdict in fallen:
-            right = " or ".join(verdict.right)
-            print(f"worse: {verdict.scenario} ({verdict.column}): {verdict.verdict}, right is {right}")
-        missing = [one for one in lacking if one.could_be_installed()] if os.environ.get("CI") else []
-        return 1 if fallen or failures or missing else 0
-    return 0
+    if options.check and os.environ.get("CI"):
+        problems += [f"{one.name} could not be staged" for one in lacking if one.could_be_installed()]
+    for problem in problems:
+        print(f"failed: {problem}")
+    return 1 if problems else 0
+
+
+def check(staged: list[Scenario], users: list[str], results: list[Judged], failures: dict[str, str]) -> list[str]:
+    """What is worse than committed, in words. One that fell gets one more try: a single look can catch a passing call,
+    which is why a verdict is only published once it was found twice in a row. A false alarm gets none."""
+    baseline = committed()
+    fallen = score.worse(results, baseline)
+    alarms = [one for one in fallen if one.is_false_alarm]
+    again = {one.scenario for one in fallen} | set(failures)
+    problems = [f"false alarm: {_words(one)}" for one in alarms]
+    if again:
+        print(f"once more: {', '.join(sorted(again))}", flush=True)
+        second, failures = stage_all([one for one in staged if one.name in again], users)
+        twice = {(one.column, one.scenario) for one in fallen}
+        for one in score.worse(second, baseline):
+            if one.is_false_alarm or (one.column, one.scenario) in twice:
+                problems.append(f"worse than committed: {_words(one)}")
+    return problems + [f"not staged: {name}: {why}" for name, why in failures.items()]
+
+
+def _words(one: Judged) -> str:
+    return f"{one.scenario} ({one.column}): {one.verdict}, right is {' or '.join(one.right)}"
 
 
 if __name__ == "__main__":
