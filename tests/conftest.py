@@ -5,7 +5,9 @@ needs is there, or is a fault of the CI: a suite that skipped itself silently wo
 """
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -33,6 +35,12 @@ def pytest_configure() -> None:
     # `pytest &` in a script starts with SIGINT ignored, and so would every program that a test sends one to.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What a test's daemon cannot send is no business of the spool of whoever runs the tests.
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="sidecar-tests-state-")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -31,6 +31,8 @@ _LOOK_EVERY_S: Final = 0.05
 _UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _KINDS: Final = {"traces": "span", "logs": "log record"}
 
+_as_json = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+
 
 @click.group("spool")
 def spool() -> None:
@@ -39,7 +41,7 @@ def spool() -> None:
 
 @spool.command("status")
 @socket_options
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@_as_json
 def status(config_path: str | None, socket: str | None, as_json: bool) -> None:
     """Say what waits, for whom, and why."""
     place = _place(socket, config_path)
@@ -61,7 +63,8 @@ def status(config_path: str | None, socket: str | None, as_json: bool) -> None:
 @socket_options
 @click.option("--all", "everything", is_flag=True, help="Also what was meant for another Collector than today's.")
 @click.option("--timeout", metavar="DURATION", default="30s", help="Give up after this long. [30s]")
-def flush(config_path: str | None, socket: str | None, everything: bool, timeout: str) -> int:
+@_as_json
+def flush(config_path: str | None, socket: str | None, everything: bool, timeout: str, as_json: bool) -> int:
     """Send what waits, now; exit status 1 where something is left."""
     try:
         budget_s = parse_duration(timeout) / 1e9
@@ -69,39 +72,43 @@ def flush(config_path: str | None, socket: str | None, everything: bool, timeout
         raise click.BadParameter(f"use {error}", param_hint="--timeout") from None
     place = _place(socket, config_path)
     before, _ = _look(place)
-    if not before and not _left_commands(place):
-        click.echo("nothing waits")
-        return 0
-    send = _flush_by_daemon if place.daemon else _flush_here
-    reasons = send(place, budget_s, everything)
+    reasons: list[str] = []
+    if before or _left_commands(place):
+        send = _flush_by_daemon if place.daemon else _flush_here
+        reasons = send(place, budget_s, everything)
     left, _ = _look(place)
-    sent = sum(total.records for total in before) - sum(total.records for total in left)
-    if not left and not reasons:
-        click.echo(f"sent: {_in_words(before) if before else 'all that was left'}")
-        return 0
-    if not left:
-        click.echo(f"nothing waits any more, but not all was taken: {'; '.join(reasons)}", err=True)
-        return EXIT_LEFT
     elsewhere = sum(total.records for total in left if total.destination not in place.destinations)
-    if not reasons and elsewhere:
-        reasons = [f"{elsewhere} were meant for another Collector: see `sidecar spool status`, and --all"]
-    why = "; ".join(reasons) or f"not all was taken within {timeout}"
-    click.echo(f"sent {max(0, sent)}; still waiting: {_in_words(left)} ({why})", err=True)
-    return EXIT_LEFT
+    if left and not reasons:
+        another = f"{elsewhere} were meant for another Collector: see `sidecar spool status`, and --all"
+        reasons = [another if elsewhere else f"not all was taken within {timeout}"]
+    sent = max(0, sum(total.records for total in before) - sum(total.records for total in left))
+    if as_json:
+        click.echo(json.dumps({"gone": sent, "left": sum(total.records for total in left), "reasons": reasons}))
+    elif left:
+        click.echo(f"sent {sent}; still waiting: {_in_words(left)} ({'; '.join(reasons)})", err=True)
+    elif reasons:
+        click.echo(f"nothing waits any more, but not all was taken: {'; '.join(reasons)}", err=True)
+    else:
+        click.echo(f"sent: {_in_words(before)}" if before else "nothing waits")
+    return EXIT_LEFT if left or reasons else 0
 
 
 @spool.command("clear")
 @socket_options
-def clear(config_path: str | None, socket: str | None) -> None:
+@_as_json
+def clear(config_path: str | None, socket: str | None, as_json: bool) -> None:
     """Throw away what waits."""
+    from sidecar.telemetry.leftovers import clear as clear_frames
+
     place = _place(socket, config_path)
     with _opened(place) as file:
         totals = file.clear() if file is not None else []
-    from sidecar.telemetry.leftovers import clear as clear_frames
-
     commands = clear_frames(place.path) if place.path is not None else 0
     what = [*([_in_words(totals)] if totals else []), *([_counted(commands, "command")] if commands else [])]
-    click.echo(f"thrown away: {' and '.join(what)}" if what else "nothing waits")
+    if as_json:
+        click.echo(json.dumps({"records": sum(total.records for total in totals), "commandsAsFrames": commands}))
+    else:
+        click.echo(f"thrown away: {' and '.join(what)}" if what else "nothing waits")
 
 
 @dataclass(frozen=True)

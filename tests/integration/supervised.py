@@ -53,6 +53,7 @@ class Installation:
             "PATH": f"{prefix}/bin:{os.environ.get('PATH', os.defpath)}",
             "SIDECAR_SOCKET": self.socket,
             "XDG_CONFIG_HOME": str(runtime / "config"),
+            "XDG_STATE_HOME": str(runtime / "state"),
             "OTEL_SDK_DISABLED": "true",
         }
 
