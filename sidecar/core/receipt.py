@@ -10,8 +10,11 @@ It is the value of `stop` in a command_settled frame, and says all that can be k
     survivorCount  processes that did not die of KILL within the time they are given
     survivors?     the first of them, in words: "4711 dd (D, uninterruptible)"
 
+Names of processes may hold anything: what could move a cursor is escaped, and each text is cut (in bytes of JSON).
 Pure: the supervisor fills it in, the daemon and whoever reads frames check it with `is_receipt`.
 """
+
+from sidecar.core.verdict_fields import safe_text
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ class Receipt:
 
     def __init__(self, asked_by: str, evidence: str | None, at_ms: int) -> None:
         self.asked_by = asked_by
-        self.evidence = None if evidence is None else evidence[:MAX_EVIDENCE_CHARS]
+        self.evidence = None if evidence is None else safe_text(evidence, MAX_EVIDENCE_CHARS)
         self.at_ms = at_ms
         self.survivors: list[str] = []
         self._sent: list[tuple[str, int, int]] = []
@@ -58,7 +61,8 @@ class Receipt:
             "survivorCount": len(self.survivors),
         }
         if self.survivors:
-            receipt["survivors"] = [text[:MAX_SURVIVOR_CHARS] for text in self.survivors[:MAX_SURVIVORS_NAMED]]
+            named = self.survivors[:MAX_SURVIVORS_NAMED]
+            receipt["survivors"] = [safe_text(text, MAX_SURVIVOR_CHARS) for text in named]
         return {key: value for key, value in receipt.items() if value is not None}
 
 

@@ -11,7 +11,7 @@ import _signal
 import posix
 import select
 
-from sidecar.supervisor.signals import SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU
+from sidecar.supervisor.signals import SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, signal_name
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Jobs:
         _relay_what_is_there(self._loop.channels, self._loop.clock_ns())
         if terminal is not None:
             terminal.give_back()
+        self._loop.silence.suspended(signal_name(stopped_by), self._loop.clock_ns())
         began_ns = self._loop.clock_ns()
         was_stopped = _stop_by(stopped_by)
         self.times_stopped += 1

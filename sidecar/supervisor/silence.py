@@ -75,6 +75,22 @@ class Silence:
         if looking is not None:
             self.deadline_ns = looking.hurry(now_ns)
 
+    def suspended(self, signal_name: str, now_ns: int) -> None:
+        """The command was stopped, and we stop with it: nobody will look, so it is said now."""
+        if not self._is_over:
+            self._tell(
+                {
+                    "verdict": "stopped",
+                    "group": "needs_someone",
+                    "confidence": "proved",
+                    "sinceMs": 0,
+                    "alive": True,
+                    "progress": False,
+                    "evidence": [f"stopped by {signal_name}, and its supervisor with it: a job of a shell's"],
+                },
+                now_ns,
+            )
+
     def exited(self, now_ns: int) -> None:
         if self._looking is not None:
             self.deadline_ns = self._looking.exited(now_ns)

@@ -210,6 +210,7 @@ def test_a_suspended_job_is_cancelled_from_elsewhere(
         assert b"Stopped" in bash.prompt()
         command = pid_in(tmp_path / "pid")
         (running,) = [record for record in client.request(sidecar.socket, "list") if record.get("pid") == command]
+        assert running["verdict"] == "stopped"
         done = subprocess.run(
             [sidecar.script, "cancel", running["commandId"]], env=sidecar.environ, capture_output=True, text=True
         )

@@ -43,6 +43,16 @@ def test_it_is_bounded_and_the_last_signal_stays() -> None:
     assert len(json.dumps(told)) < 3000
 
 
+def test_whatever_a_process_calls_itself_is_safe_to_show_and_has_room() -> None:
+    made = receipt.Receipt("cancel", "\x1b[2J\n" + "\U0001f600" * 10_000, 0)
+    made.survivors = ["1 \x1b[1m\udcff (D, uninterruptible)"] * 30
+    told = made.as_json()
+    assert receipt.is_receipt(told)
+    assert str(told["evidence"]).isprintable()
+    assert all(str(text).isprintable() for text in told["survivors"])  # type: ignore[union-attr]
+    assert len(wire.encode({"stop": told})) < 2500
+
+
 @pytest.mark.parametrize(
     "change",
     [
