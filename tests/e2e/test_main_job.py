@@ -54,6 +54,10 @@ def test_a_silent_command_beats_once_and_is_seen_while_it_runs(stage: Stage, rec
         records = until_settled(subscription, 20)
     assert exit_code_within(running, 5) == 0
 
+    # Why it is silent is told between heartbeats, as soon as it is known.
+    verdicts = [record["verdict"] for record in records if record.get("type") == "verdict"]
+    assert set(verdicts) <= {"sleeping"}
+    records = [record for record in records if record.get("type") != "verdict"]
     assert [record.get("type") for record in records] == ["command_started", None, "command_settled"]
     progress = records[1]["_meta"]["shellProgress"]
     assert 10_000 <= progress.pop("elapsedMs") <= 10_300
