@@ -205,6 +205,14 @@ def test_output_that_is_held_is_told_with_what_its_holder_does() -> None:
     assert "sleeping" in verdict.evidence[1]
 
 
+def test_epoll_descriptors_that_watch_each_other_end() -> None:
+    waiting = process(10, Call("epoll", 3, is_timed=False))
+    waiting.descriptors = {
+        n: Descriptor(n, "anon_inode:[eventpoll]", "eventpoll", polled=((3, "r"), (4, "r"))) for n in (3, 4)
+    }
+    assert judged(looked(waiting)).name == "unknown"
+
+
 NAMES = st.sampled_from(
     [
         "read",

@@ -38,8 +38,13 @@ TELLING = (
 """When a process waits for several things at once, the first of these that is among them tells most."""
 
 
-def wait_on_descriptor(scene: Scene, process: Process, number: int | None, wanted: str) -> Wait:
-    """`wanted` is READ or WRITE."""
+_NESTED_AT_MOST = 5
+"""epoll(7) descriptors may watch each other that deep (EP_MAX_NESTS, fs/eventpoll.c). What is read may be of two
+moments, and go in a circle all the same."""
+
+
+def wait_on_descriptor(scene: Scene, process: Process, number: int | None, wanted: str, depth: int = 0) -> Wait:
+    """`wanted` is READ or WRITE. `depth`: in how many sets it lies."""
     if process.descriptors is None:
         return Wait("unknown", f"waits on fd {number}; descriptors are not readable", UNSURE)
     found = process.descriptors.get(number) if number is not None else None
@@ -65,7 +70,8 @@ def wait_on_descriptor(scene: Scene, process: Process, number: int | None, wante
     if found.kind == evidence.INOTIFY:
         return Wait("watching_files", f"changes of files (inotify fd {found.number})")
     if found.kind == evidence.EPOLL:
-        return wait_on_set(scene, process, found.polled, "epoll", None, is_timed=False)
+        polled = found.polled if depth < _NESTED_AT_MOST else None
+        return wait_on_set(scene, process, polled, "epoll", None, is_timed=False, depth=depth)
     if found.kind == evidence.SIGNALFD:
         children = scene.children(process.pid)
         if children:
@@ -95,11 +101,12 @@ def wait_on_set(
     left_s: float | None,
     *,
     is_timed: bool | None,
+    depth: int = 0,
 ) -> Wait:
     """poll, select, epoll: self-pipes, event descriptors and timers left out, what remains is judged."""
     if polled is None:
         return Wait("unknown", f"{what}: the set cannot be read", UNSURE, is_timed=bool(is_timed), left_s=left_s)
-    waits = [wait_on_descriptor(scene, process, number, wanted) for number, wanted in polled]
+    waits = [wait_on_descriptor(scene, process, number, wanted, depth + 1) for number, wanted in polled]
     outside = [wait for wait in waits if wait.kind != "event_idle"]
     timers = [wait.left_s for wait in outside if wait.kind == "sleeping" and wait.left_s is not None]
     outside = [wait for wait in outside if wait.kind != "sleeping"]
