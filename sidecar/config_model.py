@@ -50,6 +50,11 @@ class Option:
         """A flag without a value, with a --no- form."""
         return self.kind in ("bool", "pty")
 
+    @property
+    def is_repeatable(self) -> bool:
+        """A flag that may be given more than once: each time adds to the list."""
+        return self.kind == "verdict_limits"
+
 
 def _option(
     kind: str,
@@ -91,6 +96,13 @@ class Settings(BaseModel):
     verdicts: bool = _option("bool", "true", RUN, "Look why a command is silent.")
     verdict_after_ns: int = _option(
         "duration", "2s", RUN, "Look why the command is silent after this long without output.", name="verdict_after"
+    )
+    on_verdict: tuple[tuple[str, int, str], ...] = _option(
+        "verdict_limits",
+        "",
+        RUN,
+        "What to do once a verdict has held for so long: `awaiting_input:60s=cancel`, `may_be_hung:10m=report`; may be "
+        "given more than once.",
     )
     pty: bool | None = _option(
         "pty", "auto", RUN, "Run the command on a pseudo-terminal; auto = if stdout is a terminal."

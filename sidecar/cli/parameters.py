@@ -17,6 +17,7 @@ _METAVARS = {
     "heartbeat": "DURATION",
     "export_interval": "DURATION",
     "identifier": "TEXT",
+    "verdict_limits": "VERDICT:AGE=ACTION",
     "path": "PATH",
     "program": "PATH",
     "size": "SIZE",
@@ -61,10 +62,15 @@ def given(values: Mapping[str, object]) -> dict[str, str]:
     names = {option.name for option in OPTIONS}
     texts = {True: "true", False: "false"}
     return {
-        name: texts[value] if isinstance(value, bool) else str(value)
+        name: texts[value] if isinstance(value, bool) else _joined(value)
         for name, value in values.items()
-        if name in names and value is not None
+        if name in names and value not in (None, ())
     }
+
+
+def _joined(value: object) -> str:
+    """A flag that was given more than once is one list."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def socket_options(function: F) -> F:
@@ -92,5 +98,5 @@ def _declared(option: Option) -> tuple[list[str], dict[str, Any]]:
     if option.is_switch:
         flags = f"{option.flag}/--no-{str(option.flag)[2:]}"
         return [option.name, flags], {**attributes, "is_flag": True}
-    attributes |= {"type": click.UNPROCESSED, "metavar": _METAVARS[option.kind]}
+    attributes |= {"type": click.UNPROCESSED, "metavar": _METAVARS[option.kind], "multiple": option.is_repeatable}
     return [option.name, str(option.flag)], attributes

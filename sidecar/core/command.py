@@ -143,6 +143,11 @@ class Command:
         return evidence
 
     @property
+    def standing_verdict(self) -> str | None:
+        """The verdict, unless output has ended it."""
+        return self.verdict if self.verdict_stands else None
+
+    @property
     def verdict_group(self) -> str:
         """Of the verdict: what its supervisor says, who may know more verdicts than we do; else by its name."""
         group = self.finding.get("group")
@@ -171,13 +176,13 @@ class Command:
         # A replay carries a selection of the beats: the producer's own count is the right one.
         self.heartbeat_count = frame.get("heartbeatCount", self.heartbeat_count + 1)
         self.silence_flagged = True
-        self.beats.add(Beat(frame["seq"], payload["elapsedMs"], age_ms, self.verdict), change=changed)
         if age_ms is None:
             self._seen(payload["elapsedMs"], payload["elapsedMs"], now_ns)
         else:
             self._output(payload, payload["elapsedMs"], age_ms, now_ns)
             self.silence_flagged = True
         self.longest_silence_ms = max(self.longest_silence_ms, self._age_ms)
+        self.beats.add(Beat(frame["seq"], payload["elapsedMs"], age_ms, self.standing_verdict), change=changed)
 
     def _take_verdict(self, frame: "Frame", now_ns: int) -> None:
         if not self._verdict(frame, frame["elapsedMs"]):

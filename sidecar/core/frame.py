@@ -18,7 +18,7 @@ and by type (all times in milliseconds; `?` = may be absent):
                       included) longestSilenceMs? and where there is a verdict the keys of core/verdict_fields.py:
                       verdict? group? confidence? sinceMs? alive? progress? leaf? evidence? hint? unseen?
     output_activity   elapsedMs lastOutputAgeMs totalLines totalBytes   (to the daemon only, never fanned out)
-    verdict           elapsedMs verdict, and the same further keys as above
+    verdict           elapsedMs verdict, and the same further keys as above; limit? (a rule of --on-verdict)
     command_settled   reason exitCode? signal? ("SIGKILL") error? ("ENOENT") elapsedMs totalBytes totalLines
                       heartbeatCount lastOutputAgeMs? longestSilenceMs descendantsLeft (count) maxRssBytes?
                       cpuUserMs? cpuSystemMs? suspendedMs? outputHeldBy? (list of strings) stop? (the receipt
@@ -104,7 +104,7 @@ _OPTIONAL: dict[str, dict[str, tuple[type, ...]]] = {
     STARTED: _IDENTITY_OPTIONAL,
     PROGRESS: {"longestSilenceMs": _INT, "heartbeatCount": _INT, "verdict": _STR, **_VERDICT_OPTIONAL},
     ACTIVITY: {},
-    VERDICT: _VERDICT_OPTIONAL,
+    VERDICT: {**_VERDICT_OPTIONAL, "limit": _STR},
     SETTLED: {
         "exitCode": _INT,
         "signal": _STR,

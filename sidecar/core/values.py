@@ -31,6 +31,10 @@ ALLOWED = {
     "path": "an absolute path without control characters",
     "program": "an absolute path without control characters",
     "names": "names of environment variables separated by commas, like AWS_PROFILE,HTTPS_PROXY",
+    "verdict_limits": (
+        "VERDICT:AGE=ACTION separated by commas, like awaiting_input:60s=cancel, with a verdict or a group of verdicts "
+        "(needs_someone, may_be_hung, waiting, working, unknown), a duration, and report or cancel"
+    ),
     "families": (
         f"names of programs separated by commas, like git,npm,pytest, at most {MAX_FAMILY_CHARACTERS} characters each"
     ),
@@ -126,6 +130,26 @@ def parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
+def parse_verdict_limits(text: str) -> tuple[tuple[str, int, str], ...]:
+    """(verdict or group, age in ns, action) for each; see core.verdict_limits."""
+    rules = []
+    for item in _items(text):
+        selector, colon, rest = item.partition(":")
+        age, equals, action = rest.partition("=")
+        if not _is_verdict_or_group(selector.strip()) or not colon or not equals:
+            raise ValueError(ALLOWED["verdict_limits"])
+        if action.strip() not in ("report", "cancel"):
+            raise ValueError(ALLOWED["verdict_limits"])
+        rules.append((selector.strip(), _duration(age, "verdict_limits"), action.strip()))
+    return tuple(rules)
+
+
+def _is_verdict_or_group(name: str) -> bool:
+    from sidecar.core.verdict_names import ALL, GROUPS  # only who has such a rule pays for it
+
+    return name in ALL or name in GROUPS
+
+
 def parse_families(text: str) -> tuple[str, ...]:
     """Names of programs, in order."""
     families = _items(text)
@@ -197,6 +221,7 @@ PARSERS: "dict[str, Callable[[str], object]]" = {
     "path": parse_path,
     "program": parse_program,
     "names": parse_names,
+    "verdict_limits": parse_verdict_limits,
     "families": parse_families,
     "size": parse_size,
     "port": parse_port,
@@ -217,7 +242,7 @@ def as_text(kind: str, native: object) -> str:
         if kind in _NUMERIC:
             return repr(native)
     elif isinstance(native, list):
-        if kind in ("names", "families") and all(_is_item(item) for item in native):
+        if kind in ("names", "families", "verdict_limits") and all(_is_item(item) for item in native):
             return ",".join(native)
     elif isinstance(native, dict) and kind == "headers" and all(_is_header(*item) for item in native.items()):
         return ",".join(f"{name}={_percent_encoded(value)}" for name, value in native.items())

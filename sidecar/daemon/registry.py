@@ -45,6 +45,8 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class VerdictChanged:
+    """Another verdict, or (`limit` in the frame) one that has held for as long as a rule allows."""
+
     command: Command
     frame: dict[str, Any]
     replay: bool
@@ -92,8 +94,9 @@ class Registry:
         if kind == wire.SETTLED:
             self._end(command_id)
             return [Settled(command, replay)]
-        # The same verdict once more (its evidence may be newer) is no change.
-        return [VerdictChanged(command, frame, replay)] if command.verdict_count != verdicts_before else []
+        # The same verdict once more (its evidence may be newer) is no change; that it has held for too long is news.
+        is_news = command.verdict_count != verdicts_before or "limit" in frame
+        return [VerdictChanged(command, frame, replay)] if is_news else []
 
     def lose(self, command_id: str, now_ns: int) -> Settled | None:
         """The producer of a command is gone for good. None where the command is not running (any more)."""

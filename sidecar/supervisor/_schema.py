@@ -51,6 +51,14 @@ OPTIONS: tuple[tuple[str, str, str | None, str, str, object], ...] = (
         2_000_000_000,
     ),
     (
+        "on_verdict",
+        "on_verdict",
+        "--on-verdict",
+        "SIDECAR_ON_VERDICT",
+        "verdict_limits",
+        (),
+    ),
+    (
         "pty",
         "pty",
         "--pty",

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from sidecar.core.heartbeat import HeartbeatClock
     from sidecar.core.output import OutputStats
     from sidecar.core.published import PublishedVerdict
+    from sidecar.core.verdict_limits import Rule, VerdictLimits
     from sidecar.supervisor.child import Child
     from sidecar.supervisor.relay import Channel
 
 _FIRST_PAIR_S, _FIRST_SAMPLES = 0.5, 4
 """Short: a prompt is to be recognised within 3 s, of which the silence before the first look takes two."""
 _PAIR_S, _SAMPLES = 1.0, 8
+_PAIR_NS = 1_000_000_000
+_NEVER_NS = 1 << 62
 _LEAD_NS = 1_200_000_000
 """So long before a beat its look begins."""
 _GAP_NS = 2_000_000_000
@@ -39,7 +42,8 @@ _STUCK_NS = 15_000_000_000
 class Looking:
     """The looks at one command. `after_ns`: the silence after which it is looked at.
 
-    `tell` is called with the keys of core.verdict_fields when another verdict is published. Call `tick` at the time
+    `tell` is called with the keys of core.verdict_fields when another verdict is published; `stop` with words why, when
+    a rule of `limits` says so. Call `tick` at the time
     that the last call returned, `take` when `descriptor` (None where no look can be had) is readable, and `output`,
     `hurry`, `end` when those things happen. Each returns when to call `tick` next, None for never.
     """
@@ -53,6 +57,8 @@ class Looking:
         heartbeat: "HeartbeatClock",
         after_ns: int,
         tell: "Callable[[dict[str, Json], int], None]",
+        limits: "VerdictLimits | None" = None,
+        stop: "Callable[[str], None] | None" = None,
         proc: str = "/proc",
         make_lookout: "Callable[[int, int | None], Lookout]" = Lookout,
     ) -> None:
@@ -62,6 +68,8 @@ class Looking:
         self._heartbeat = heartbeat
         self._after_ns = after_ns
         self._tell = tell
+        self._limits = limits
+        self._stop = stop
         self._published: PublishedVerdict | None = None
         self._lookout: Lookout | None = None
         self._unable: str | None = None
@@ -208,7 +216,21 @@ class Looking:
             self._published = PublishedVerdict()
         if self._published.offer(verdict, now_ns):
             self._tell(self.fields(now_ns), now_ns)
-        return self._published.current is verdict
+        is_confirmed = self._published.current is verdict
+        if is_confirmed and self._limits is not None:
+            for rule in self._limits.met(verdict.name, self._published.since_ns, now_ns):
+                self._meet(rule, verdict, now_ns)
+        return is_confirmed
+
+    def _meet(self, rule: "Rule", verdict: "Verdict", now_ns: int) -> None:
+        """The verdict has held for as long as a rule allows, and a look has just found that it still holds."""
+        from sidecar.core import verdict_limits
+
+        assert self._published is not None
+        self._tell({**self.fields(now_ns), "limit": verdict_limits.rule_text(rule)}, now_ns)
+        if rule[2] == verdict_limits.CANCEL and self._stop is not None:
+            held_ns = now_ns - self._published.since_ns
+            self._stop(verdict_limits.words_of(rule, verdict.name, held_ns, verdict.evidence))
 
     def _plan(self, now_ns: int, *, is_settled: bool) -> None:
         """When to look next: at once where the verdict is not settled, else in time for the next beat."""
@@ -217,14 +239,24 @@ class Looking:
         elif self._pressing < _PRESSING_AT_MOST:
             self._next_ns = now_ns
             return
+        self._next_ns = min(self._next_for_beat_ns(now_ns), self._next_for_limit_ns(now_ns))
+
+    def _next_for_beat_ns(self, now_ns: int) -> int:
         beat_ns = self._heartbeat.deadline_ns
         if beat_ns is None:
-            self._next_ns = now_ns + _WITHOUT_BEATS_NS
-            return
+            return now_ns + _WITHOUT_BEATS_NS
         wanted_ns = beat_ns - _LEAD_NS
         if wanted_ns < now_ns:
             wanted_ns += self._heartbeat.interval_ns  # this one was for the beat that is next
-        self._next_ns = max(wanted_ns, now_ns + _GAP_NS)
+        return max(wanted_ns, now_ns + _GAP_NS)
+
+    def _next_for_limit_ns(self, now_ns: int) -> int:
+        """So that a look comes back when a rule is met, and not only with the next beat."""
+        published = self._published
+        if self._limits is None or published is None or published.current is None:
+            return _NEVER_NS
+        met_ns = self._limits.next_ns(published.current.name, published.since_ns)
+        return _NEVER_NS if met_ns is None else max(now_ns, met_ns - _PAIR_NS)
 
     def _say_unable(self, why: str, now_ns: int) -> None:
         """There is nothing to be seen, and this is why."""

@@ -81,7 +81,9 @@ class Loop:
         self._hurried = False
         self._leave_at_ns: int | None = None
         self._taken_bytes = -1
-        self.silence = Silence(options, child, channels, stats, reports, delivery, terminal, self.heartbeat)
+        self.silence = Silence(
+            options, child, channels, stats, reports, delivery, terminal, self.heartbeat, self.reactions.limit_met
+        )
         self._poll = select.poll()
         self._polled: dict[int, int] = {}
 
@@ -92,8 +94,7 @@ class Loop:
                 self.reactions.signals(self._signals.read())
             now_ns = self.clock_ns()
             self._move_bytes(ready, now_ns)
-            if self.silence.descriptor is not None and ready.get(self.silence.descriptor):
-                self.silence.ready(now_ns)
+            self.silence.ready(ready, now_ns)
             self._serve_link(ready, now_ns)
             self._clocks(self.clock_ns())
             if self._done(self.clock_ns()):
@@ -144,8 +145,7 @@ class Loop:
             if channel.sink.pollable and (channel.open or channel.blocked):
                 # With nothing to write we still want to hear that the reader has gone.
                 wanted[channel.sink.descriptor] = select.POLLOUT if channel.blocked else 0
-        if self.silence.descriptor is not None:
-            wanted[self.silence.descriptor] = select.POLLIN
+        wanted.update(self.silence.interest)
         if self._keys is not None:
             wanted.update(self._keys.interest(wanted))
         link = self._delivery.link
@@ -215,6 +215,7 @@ class Loop:
     def was_suspended(self, for_ns: int) -> None:
         """Command and supervisor were stopped together for so long: the clocks stood still."""
         self.heartbeat.shift(for_ns)
+        self.silence.resumed(self.clock_ns())
         if self._timeout_at_ns is not None:
             self._timeout_at_ns += for_ns
         self._turn_began_ns += for_ns

@@ -8,7 +8,8 @@ options they are the ones that the full path would have found; a property test h
     sidecar run [--flag value | --flag=value | --switch]... [--] CMD [ARG...]
     sidecar run [...] -c STRING [NAME [ARG...]]      as `sh -c`: what follows the string becomes $0, $1 ...
 
-Options end at `--` or at the first word that is not an option. Of a flag given twice the last one counts. An
+Options end at `--` or at the first word that is not an option. Of a flag given twice the last one counts, save of
+those that make a list (--on-verdict). An
 empty variable is as good as none. The table of options (`_schema.py`) is generated from the pydantic model:
 `python -m sidecar.config --write-schema`.
 """
@@ -46,6 +47,7 @@ class RunOptions:
         "inline",
         "kill_after_ns",
         "log",
+        "on_verdict",
         "pty",
         "session_id",
         "silence_timeout_ns",
@@ -67,6 +69,7 @@ class RunOptions:
     inline: bool
     kill_after_ns: int
     log: str | None
+    on_verdict: tuple[tuple[str, int, str], ...]
     pty: bool | None
     session_id: str | None
     silence_timeout_ns: int | None
@@ -158,7 +161,8 @@ def _split(arguments: list[str]) -> tuple[dict[str, str], str | None, list[str]]
         if flag == "-c":
             string = text
         else:
-            flags[_FLAGS[flag]] = text
+            name = _FLAGS[flag]
+            flags[name] = f"{flags[name]},{text}" if name in flags and name in _REPEATABLE else text
     return flags, string, arguments[index:]
 
 
@@ -211,6 +215,7 @@ def _read_private(path: str | None) -> str | None:
         posix.close(descriptor)
 
 
+_REPEATABLE = [name for name, _attribute, _flag, _variable, kind, _default in OPTIONS if kind == "verdict_limits"]
 _SWITCHES: dict[str, tuple[str, str]] = {}
 _FLAGS: dict[str, str] = {"-c": "-c"}
 for _name, _attribute, _flag, _variable, _kind, _default in OPTIONS:

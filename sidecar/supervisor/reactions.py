@@ -4,7 +4,7 @@ A signal to our pid goes on to the command; one that came to our whole group the
 request to stop the tree. What comes once the command has ended by itself changes nothing but our patience.
 """
 
-from sidecar.core.lifecycle import CANCEL, SIGNAL
+from sidecar.core.lifecycle import CANCEL, SIGNAL, VERDICT
 from sidecar.supervisor.signals import (
     SI_KERNEL,
     SIGCHLD,
@@ -143,6 +143,11 @@ class Reactions:
         for request in self._requests.feed(data):
             if request.get("request") == "cancel" and not self._loop.ended_by_itself():
                 self._loop.stop("cancelled", text_of(request, "askedBy") or CANCEL, text_of(request, "evidence"))
+
+    def limit_met(self, evidence: str) -> None:
+        """A verdict has held for as long as a rule of --on-verdict allows. `evidence` says which, and why."""
+        if not self._loop.ended_by_itself():
+            self._loop.stop("cancelled", VERDICT, evidence)
 
     def _came_to_the_group(self, received: Received) -> bool:
         """Whether it was sent to our whole process group, which in pipe mode is the command's too."""

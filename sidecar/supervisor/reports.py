@@ -108,7 +108,7 @@ class Reports:
         return self._frame(wire.PROGRESS, fields)
 
     def verdict(self, verdict: "Frame", now_ns: int) -> "Frame":
-        """The verdict has changed between heartbeats. `verdict`: the keys of core.verdict_fields."""
+        """The verdict has changed between heartbeats, or has met a limit. `verdict`: as in core.verdict_fields."""
         return self._frame(wire.VERDICT, {"elapsedMs": self._elapsed_ms(now_ns), **verdict})
 
     def activity(self, stats: "OutputStats", now_ns: int) -> "Frame":

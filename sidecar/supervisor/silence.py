@@ -1,7 +1,11 @@
 """When a silence is long enough to ask why: the loop's handle on `looking`, which is loaded only then."""
 
+import select
+
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sidecar.core.frame import Json
     from sidecar.core.heartbeat import HeartbeatClock
     from sidecar.core.output import OutputStats
@@ -15,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class Silence:
-    """Call `tick` at `deadline_ns` (None: never), `ready` when `descriptor` (None: there is none) is readable.
+    """Call `tick` at `deadline_ns` (None: never), and `ready` with what poll(2) says of `interest`.
+
+    `stop` is called with words why, when a rule of `--on-verdict` says that the command is to be stopped.
 
     A command that is never silent for `verdict_after` costs a comparison now and then.
     """
@@ -30,6 +36,7 @@ class Silence:
         delivery: "Delivery",
         terminal: "Terminal | None",
         heartbeat: "HeartbeatClock",
+        stop: "Callable[[str], None]",
     ) -> None:
         self._after_ns = options.verdict_after_ns
         self._child = child
@@ -39,13 +46,17 @@ class Silence:
         self._delivery = delivery
         self._terminal = terminal
         self._heartbeat = heartbeat
+        self._limits = options.on_verdict
+        self._stop = stop
         self._looking: Looking | None = None
         self._is_over = not options.verdicts
         self.deadline_ns = None if self._is_over else stats.started_ns + self._after_ns
 
     @property
-    def descriptor(self) -> int | None:
-        return None if self._looking is None else self._looking.descriptor
+    def interest(self) -> dict[int, int]:
+        """What to poll for: a look that comes back."""
+        descriptor = None if self._looking is None else self._looking.descriptor
+        return {} if descriptor is None else {descriptor: select.POLLIN}
 
     def tick(self, now_ns: int) -> None:
         if self.deadline_ns is None or now_ns < self.deadline_ns:
@@ -57,9 +68,9 @@ class Silence:
             looking = self._load()
             self.deadline_ns = None if looking is None else looking.tick(now_ns)
 
-    def ready(self, now_ns: int) -> None:
-        """A look has come back."""
-        if self._looking is not None:
+    def ready(self, ready: dict[int, int], now_ns: int) -> None:
+        """Take a look that has come back."""
+        if self._looking is not None and self._looking.descriptor in ready:
             self.deadline_ns = self._looking.take(now_ns)
 
     def output(self, now_ns: int) -> None:
@@ -67,6 +78,11 @@ class Silence:
             if self._looking.has_verdict:
                 # It is over. Without a word the daemon would go on saying it for the rest of the interval.
                 self._delivery.send(self._reports.activity(self._stats, now_ns))
+            self.deadline_ns = self._looking.output(now_ns)
+
+    def resumed(self, now_ns: int) -> None:
+        """The command was stopped together with us, and goes on: for that time no verdict held."""
+        if self._looking is not None:
             self.deadline_ns = self._looking.output(now_ns)
 
     def stopped_or_continued(self, now_ns: int) -> None:
@@ -108,15 +124,29 @@ class Silence:
 
     def _load(self) -> "Looking | None":
         if self._looking is None:
+            limits = None
             try:
                 from sidecar.supervisor.looking import Looking
+
+                if self._limits:
+                    from sidecar.core.verdict_limits import VerdictLimits
+
+                    limits = VerdictLimits(self._limits)
             except ImportError:
                 self._is_over = True  # an upgrade removed us while the command runs: it goes on without
                 self.deadline_ns = None
                 return None
             terminal = None if self._terminal is None else self._terminal.master
             self._looking = Looking(
-                self._child, terminal, self._channels, self._stats, self._heartbeat, self._after_ns, self._tell
+                self._child,
+                terminal,
+                self._channels,
+                self._stats,
+                self._heartbeat,
+                self._after_ns,
+                self._tell,
+                limits,
+                self._stop,
             )
         return self._looking
 

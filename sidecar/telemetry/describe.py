@@ -59,15 +59,28 @@ def moment(command: Command, elapsed_ms: int, age_ms: int | None) -> Attributes:
             a.ELAPSED_MS: elapsed_ms,
             a.LAST_OUTPUT_AGE_MS: age_ms,
             a.TIMEOUT_MS: command.identity.get("timeoutMs"),
-            a.VERDICT: command.verdict,
-            a.EVIDENCE: command.evidence or None,
         }
     )
     if command.has_output:
         attributes |= {a.OUTPUT_BYTES: command.total_bytes, a.OUTPUT_LINES: command.total_lines}
-    if command.verdict is not None:
-        attributes[a.VERDICT_GROUP] = command.verdict_group
-    return attributes
+    return attributes | (_verdict(command) if command.verdict_stands else {})
+
+
+def _verdict(command: Command) -> Attributes:
+    found = command.finding
+    leaf = found.get("leaf", {})
+    return _present(
+        {
+            a.VERDICT: command.verdict,
+            a.VERDICT_GROUP: command.verdict_group,
+            a.VERDICT_CONFIDENCE: found.get("confidence"),
+            a.VERDICT_SINCE_MS: found.get("sinceMs"),
+            a.VERDICT_PROGRESS: found.get("progress"),
+            a.LEAF_PID: leaf.get("pid"),
+            a.LEAF_NAME: leaf.get("program"),
+            a.EVIDENCE: command.evidence or None,
+        }
+    )
 
 
 def end(command: Command) -> Attributes:
@@ -85,6 +98,8 @@ def end(command: Command) -> Attributes:
             a.SETTLE_REASON: frame["reason"],
             a.SIGNAL: frame.get("signal"),
             a.VERDICT: command.verdict,
+            a.VERDICT_GROUP: None if command.verdict is None else command.verdict_group,
+            a.EVIDENCE: command.evidence or None,
             a.DESCENDANTS_LEFT: frame["descendantsLeft"],
             a.OUTPUT_HELD_BY: frame.get("outputHeldBy"),
             a.MAX_RSS_BYTES: frame.get("maxRssBytes"),

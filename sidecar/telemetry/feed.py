@@ -43,7 +43,7 @@ class Feed:
             return
         if frame["type"] == wire.PROGRESS:
             telemetry.heartbeat(command, frame)
-        elif frame["type"] == wire.VERDICT and command.verdict_count != verdicts_before:
+        elif frame["type"] == wire.VERDICT and (command.verdict_count != verdicts_before or "limit" in frame):
             telemetry.verdict_changed(command, frame)
         elif frame["type"] == wire.SETTLED:
             del self.commands[command.id]

@@ -85,7 +85,7 @@ class Metrics:
         self._started.add(1, {"family": family})
 
     def heartbeat(self, command: Command) -> None:
-        self._heartbeats.add(1, {"verdict": label_of(command.verdict)})
+        self._heartbeats.add(1, {"verdict": label_of(command.standing_verdict)})
 
     def verdict(self, command: Command) -> None:
         family = self._families.of(command.identity["program"])

@@ -190,6 +190,10 @@ class Telemetry:
         age_ms = command.output_age_ms(self._monotonic_ns()) if command.has_output else None
         if self._note_verdict(command, live, frame["seq"], elapsed_ms, age_ms):
             self._live_span(command, live, frame["seq"], elapsed_ms, age_ms, s.VERDICT_EVENT, change=True)
+        if "limit" in frame:
+            attributes = {a.SEQ: frame["seq"], **describe.moment(command, elapsed_ms, age_ms)}
+            attributes[a.VERDICT_LIMIT] = frame["limit"]
+            self._log(s.VERDICT_EVENT, command, live, elapsed_ms, Severity.WARN, attributes)
 
     def _on_settled(self, command: Command) -> None:
         live = self._remember(command)

@@ -27,10 +27,14 @@ def sentence(event_name: str, command: Command, attributes: Attributes) -> str:
         why = "" if failure is None else f" ({failure})"
         return f"{program} ended after {elapsed}: {attributes[a.SETTLE_REASON]}{why}"
     if event_name == s.VERDICT_EVENT:
+        limit = attributes.get(a.VERDICT_LIMIT)
+        if limit is not None:
+            held = _seconds(attributes.get(a.VERDICT_SINCE_MS, 0))
+            return f"{program} has been {command.verdict} for {held} after {elapsed} ({limit})"
         return f"{program} is now {command.verdict} after {elapsed}"
     age = attributes.get(a.LAST_OUTPUT_AGE_MS)
     silence = "no output yet" if age is None else f"last output {_seconds(age)} ago"
-    verdict = "" if command.verdict is None else f", {command.verdict}"
+    verdict = "" if command.standing_verdict is None else f", {command.standing_verdict}"
     return f"{program} still runs after {elapsed}, {silence}{verdict}"
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -206,3 +207,50 @@ def test_why_looks_at_a_process_that_nobody_supervises(sidecar: Installation, tm
         said = json.loads(subprocess.run(words, env=sidecar.environ, capture_output=True, check=True).stdout)
         assert (said["verdict"], said["leaf"]["program"], said["confirmed"]) == ("fifo_wait", "cat", True)
         assert str(fifo) in said["evidence"][0]
+
+
+def test_a_prompt_that_nobody_answers_is_cancelled_and_the_receipt_says_why(
+    sidecar: Installation, held_pipe: int
+) -> None:
+    flags = ("--on-verdict", "awaiting_input:2s=report", "--on-verdict", "needs_someone:3s=cancel")
+    with watched(sidecar, "bash", "-c", "read -r x", stdin=held_pipe, flags=flags) as command:
+        settled = command.until(lambda record: record.get("type") == "command_settled")
+        assert settled["reason"] == "cancelled"
+        receipt = settled["stop"]
+        assert receipt["askedBy"] == "verdict"
+        assert receipt["evidence"].startswith("awaiting_input for 3 s (needs_someone:3s=cancel): reads stdin")
+        assert receipt["atMs"] < 8000, "with a look of its own, not with the next beat"
+        limits = [frame["limit"] for frame in command.frames if "limit" in frame]
+        assert limits == ["awaiting_input:2s=report", "needs_someone:3s=cancel"]
+        assert command.process.wait() == -signal.SIGTERM
+
+
+def test_a_server_that_answers_late_is_waited_for_whatever_rules_there_are_for_prompts_and_hangs(
+    sidecar: Installation,
+) -> None:
+    """A SQL probe: silent for three times as long as either rule allows, and then it has its answer."""
+    client_code = (
+        "import socket, sys\n"
+        "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+        "s.send(b'q'); s.recv(9)\n"
+    )
+    flags = ("--on-verdict", "may_be_hung:2s=cancel", "--on-verdict", "needs_someone:2s=cancel")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        with watched(sidecar, sys.executable, "-c", client_code, port, flags=flags) as command:
+            peer, _ = server.accept()
+            with peer:
+                found = command.verdict()
+                assert (found["verdict"], found["group"]) == ("network_wait", "waiting")
+                assert command.beat()["verdict"] == "network_wait"
+                peer.send(b"answer")
+                settled = command.until(lambda record: record.get("type") == "command_settled")
+        assert (settled["reason"], settled["exitCode"]) == ("exited", 0)
+        assert "stop" not in settled
+
+
+def test_a_rule_that_is_none_is_one_line_and_nothing_is_started(sidecar: Installation) -> None:
+    ended = sidecar.run("touch", "/nonexistent/x", flags=("--on-verdict", "prompt:60s=cancel"))
+    assert (ended.status, ended.stdout) == (125, b"")
+    assert ended.stderr.count(b"\n") == 1
+    assert b"awaiting_input:60s=cancel" in ended.stderr

@@ -127,6 +127,7 @@ GOOD = {
     "program": ["/bin/bash", "/bin/sh"],
     "names": ["A,B", "", " A , _b1"],
     "families": ["git,npm", ""],
+    "verdict_limits": ["stopped:1m=cancel", "may_be_hung:5s=report,sleeping:1h=report", ""],
     "port": ["0", "65535"],
     "url": ["", "http://a", "https://b:1/c"],
     "protocol": ["grpc", "http/protobuf"],

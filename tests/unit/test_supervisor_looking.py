@@ -8,6 +8,8 @@ import pytest
 from sidecar.core.finding import INFERRED, MEASURED, Verdict
 from sidecar.core.heartbeat import BEAT, HeartbeatClock
 from sidecar.core.output import OutputStats
+from sidecar.core.values import parse_verdict_limits
+from sidecar.core.verdict_limits import VerdictLimits
 from sidecar.supervisor.looking import Looking
 from sidecar.supervisor.lookout import Asked
 
@@ -59,12 +61,13 @@ class FakeLookout:
 class Stage:
     """A command that is silent from 0 on, and looked at. `run` lets time pass, `found` is what the looks find."""
 
-    def __init__(self, interval_s: float = 10, after_s: float = 2) -> None:
+    def __init__(self, interval_s: float = 10, after_s: float = 2, limits: str = "") -> None:
         self.child = FakeChild()
         self.stats = OutputStats(0)
         self.heartbeat = HeartbeatClock(int(interval_s * S), 0)
         self.lookout = FakeLookout()
         self.told: list[tuple[float, str]] = []
+        self.stopped: list[tuple[float, str]] = []
         self.beats: list[tuple[float, str | None]] = []
         self.now_ns = 0
         self.after_ns = int(after_s * S)
@@ -77,7 +80,9 @@ class Stage:
             self.stats,
             self.heartbeat,
             self.after_ns,
-            lambda fields, now_ns: self.told.append((now_ns / S, str(fields["verdict"]))),
+            lambda fields, now_ns: self.told.append((now_ns / S, str(fields.get("limit", fields["verdict"])))),
+            VerdictLimits(parse_verdict_limits(limits)) if limits else None,
+            self.stop,
             make_lookout=lambda _pid, _terminal: self.lookout,  # type: ignore[arg-type,return-value]
         )
         self.next_ns: int | None = self.after_ns
@@ -104,6 +109,10 @@ class Stage:
                 self.beats.append((at_ns / S, str(self.looking.fields(at_ns).get("verdict"))))
             if self.next_ns is not None and at_ns >= self.next_ns:
                 self.next_ns = self.looking.tick(at_ns)
+
+    def stop(self, words: str) -> None:
+        self.stopped.append((self.now_ns / S, words))
+        self.looking.end()
 
     def output(self) -> None:
         self.stats.record(b"x", self.now_ns)
@@ -262,3 +271,49 @@ def test_without_heartbeats_there_are_looks_all_the_same() -> None:
     stage = Stage(interval_s=0)
     stage.run(40)
     assert stage.looks == [2, 2.5, 13.5, 24.5, 35.5]
+
+
+def test_a_prompt_that_has_held_for_long_enough_stops_the_command_on_the_evidence_of_a_fresh_look() -> None:
+    stage = Stage(limits="awaiting_input:60s=cancel")
+    stage.found = lambda _: Verdict("awaiting_input", MEASURED, evidence=("reads stdin, a pipe",))
+    stage.run(200)
+    ((at, words),) = stage.stopped
+    assert 62.5 <= at <= 63.5, "not with the next beat only"
+    assert words == "awaiting_input for 60 s (awaiting_input:1m=cancel): reads stdin, a pipe"
+    assert stage.told == [(2.5, "awaiting_input"), (at, "awaiting_input:1m=cancel")]
+    assert stage.looks[-1] == pytest.approx(at - 1), "and none after the stop"
+
+
+def test_a_report_is_made_once_and_stops_nothing() -> None:
+    stage = Stage(limits="needs_someone:30s=report")
+    stage.found = lambda _: PROMPT
+    stage.run(300)
+    assert stage.told == [(2.5, "awaiting_input"), (32.5, "needs_someone:30s=report")]
+    assert stage.stopped == []
+
+
+def test_a_slow_query_is_ended_by_no_rule_for_prompts_and_hangs_whatever_a_single_look_says() -> None:
+    """A SQL probe of 165 s: `network_wait` all the while, save for single looks that go wrong."""
+    stage = Stage(limits="needs_someone:5s=cancel,may_be_hung:5s=cancel")
+    looks = iter(range(1000))
+
+    def found(_: float) -> Verdict:
+        number = next(looks)
+        if number % 7 == 3:
+            return Verdict("deadlock_suspected" if number % 2 else "awaiting_input", INFERRED)
+        return Verdict("network_wait", MEASURED)
+
+    stage.found = found
+    stage.run(165)
+    assert stage.stopped == []
+    assert not [told for _, told in stage.told if "=" in told]
+    assert all(verdict != "deadlock_suspected" for _, verdict in stage.told)
+
+
+def test_output_and_a_suspension_begin_the_age_anew() -> None:
+    stage = Stage(limits="awaiting_input:60s=cancel")
+    stage.found = lambda _: PROMPT
+    for _ in range(5):
+        stage.run(stage.now_ns / S + 50)
+        stage.output()
+    assert stage.stopped == []

@@ -100,6 +100,7 @@ def options(interval_ns: int, timeout_ns: int | None, tool_call_id: str | None) 
             "inline": False,
             "kill_after_ns": 250 * MS,
             "log": None,
+            "on_verdict": (),
             "pty": None,
             "session_id": "session-1",
             "silence_timeout_ns": None,

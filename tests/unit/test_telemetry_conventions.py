@@ -26,7 +26,7 @@ def test_every_attribute_used_is_registered_and_every_registered_one_is_used() -
 
 def test_everything_has_a_type_a_unit_a_stability_an_example_and_a_text() -> None:
     for known in (*a.ATTRIBUTES.values(), *a.RESOURCE.values(), *LABELS.values(), *SDK_LABELS.values()):
-        assert known.type in ("string", "string[]", "int")
+        assert known.type in ("string", "string[]", "int", "boolean")
         assert known.stability in (a.STABLE, a.DEVELOPMENT)
         assert known.example
         assert known.brief

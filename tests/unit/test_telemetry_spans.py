@@ -77,6 +77,7 @@ def test_command_span_is_the_one_the_command_got_as_traceparent() -> None:
         "sidecar.output.lines": 12,
         "sidecar.settle.reason": "exited",
         "sidecar.verdict": "network_wait",
+        "sidecar.verdict.group": "waiting",
         "sidecar.descendants_left": 1,
         "sidecar.memory.max_rss_bytes": 1 << 20,
         "sidecar.cpu.user_ms": 5,

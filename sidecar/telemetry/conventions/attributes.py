@@ -56,6 +56,12 @@ STOP_SURVIVORS: Final = "sidecar.stop.survivors"
 SUSPENDED_MS: Final = "sidecar.suspended_ms"
 VERDICT: Final = "sidecar.verdict"
 VERDICT_PREVIOUS: Final = "sidecar.verdict.previous"
+VERDICT_LIMIT: Final = "sidecar.verdict.limit"
+VERDICT_CONFIDENCE: Final = "sidecar.verdict.confidence"
+VERDICT_SINCE_MS: Final = "sidecar.verdict.since_ms"
+VERDICT_PROGRESS: Final = "sidecar.verdict.progress"
+LEAF_PID: Final = "sidecar.verdict.leaf.pid"
+LEAF_NAME: Final = "sidecar.verdict.leaf.name"
 VERDICT_GROUP: Final = "sidecar.verdict.group"
 EVIDENCE: Final = "sidecar.verdict.evidence"
 DESCENDANTS_LEFT: Final = "sidecar.descendants_left"
@@ -156,6 +162,24 @@ ATTRIBUTES: Final = {
             "",
             "waiting",
             "`working`, `waiting`, `needs_someone`, `may_be_hung` or `unknown`",
+        ),
+        Attribute(VERDICT_CONFIDENCE, "string", "", "measured", "`proved`, `measured`, `inferred` or `unknown`"),
+        Attribute(VERDICT_SINCE_MS, "int", "ms", "163000", "For how long the verdict has held"),
+        Attribute(
+            VERDICT_PROGRESS,
+            "boolean",
+            "",
+            "false",
+            "Something in its process tree has moved since the look before",
+        ),
+        Attribute(LEAF_PID, "int", "", "4712", "The process at the end of the chain of waits"),
+        Attribute(LEAF_NAME, "string", "", "psql", "The program of that process"),
+        Attribute(
+            VERDICT_LIMIT,
+            "string",
+            "",
+            "may_be_hung:10m=report",
+            "The rule of `--on-verdict` that was met",
         ),
         Attribute(EVIDENCE, "string[]", "", '["peer 10.0.0.7:443 answered 163 s ago"]', "Facts it was drawn from"),
         Attribute(DESCENDANTS_LEFT, "int", "", "1", "Processes that outlived the command"),

@@ -26,6 +26,8 @@ from sidecar.telemetry.conventions.attributes import (
     HEARTBEAT_INTERVAL_MS,
     IO,
     LAST_OUTPUT_AGE_MS,
+    LEAF_NAME,
+    LEAF_PID,
     LONGEST_SILENCE_MS,
     MAX_RSS_BYTES,
     OUTPUT_BYTES,
@@ -48,8 +50,12 @@ from sidecar.telemetry.conventions.attributes import (
     SUSPENDED_MS,
     TIMEOUT_MS,
     VERDICT,
+    VERDICT_CONFIDENCE,
     VERDICT_GROUP,
+    VERDICT_LIMIT,
     VERDICT_PREVIOUS,
+    VERDICT_PROGRESS,
+    VERDICT_SINCE_MS,
 )
 
 
@@ -85,6 +91,11 @@ _MOMENT = (
     TIMEOUT_MS,
     VERDICT,
     VERDICT_GROUP,
+    VERDICT_CONFIDENCE,
+    VERDICT_SINCE_MS,
+    VERDICT_PROGRESS,
+    LEAF_PID,
+    LEAF_NAME,
     EVIDENCE,
 )
 _END = (
@@ -98,6 +109,8 @@ _END = (
     SETTLE_REASON,
     SIGNAL,
     VERDICT,
+    VERDICT_GROUP,
+    EVIDENCE,
     DESCENDANTS_LEFT,
     OUTPUT_HELD_BY,
     MAX_RSS_BYTES,
@@ -193,7 +206,7 @@ LOG_EVENTS: Final = {
             VERDICT_EVENT,
             "The verdict changed.",
             "pytest is now network_peer_dead after 17.0 s",
-            (*_WHO, VERDICT_PREVIOUS, SEQ, *_MOMENT),
+            (*_WHO, VERDICT_PREVIOUS, VERDICT_LIMIT, SEQ, *_MOMENT),
         ),
         Signal(
             SETTLED,
