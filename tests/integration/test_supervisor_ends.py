@@ -253,9 +253,10 @@ def test_double_control_c_is_two(sidecar: Installation) -> None:
     for flags in ((), ("--no-pty",)):
         script = (
             "import os, signal\n"
-            "signal.signal(2, lambda *_: os.write(1, b'INT\\n'))\n"
+            "heard = []\n"
+            "signal.signal(2, lambda *_: (os.write(1, b'INT\\n'), heard.append(1), len(heard) > 1 and os._exit(3)))\n"
             "os.write(1, b'ready\\n')\n"
-            "signal.pause(); signal.pause(); os._exit(3)"
+            "while True: signal.pause()\n"
         )
         with screen(sidecar, "python3", "-S", "-c", script, flags=flags) as shown:
             shown.read_until(b"ready")
