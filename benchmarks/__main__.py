@@ -6,12 +6,13 @@ import os
 import platform
 import sys
 
-from benchmarks import in_flight, looking, many, memory, redaction, relay, startup
+from benchmarks import in_flight, looking, many, memory, redaction, relay, startup, terminal_relay
 from benchmarks.installation import installation
 
 ALL = {
     "start-up": startup.measure,
     "relay": relay.measure,
+    "terminal-relay": terminal_relay.measure,
     "memory": memory.measure,
     "redaction": redaction.measure,
     "in-flight": in_flight.measure,
@@ -36,7 +37,7 @@ def main() -> int:
         rows = [measure(installed) for name, measure in ALL.items() if not arguments.names or name in arguments.names]
     for row in rows:
         mark = "ok" if row["ok"] else "BEYOND"
-        print(f"{row['name']:<10} {row['ratio']:>6} {row['limit']:<11} {mark:<7} {row['what']}: {row['detail']}")
+        print(f"{row['name']:<14} {row['ratio']:>6} {row['limit']:<11} {mark:<7} {row['what']}: {row['detail']}")
     figures = {
         "python": platform.python_version(),
         "kernel": platform.release(),

@@ -85,14 +85,15 @@ class Channel:
 
     def _step(self, readable: "select.poll", now_ns: int) -> bool:
         """Move on by a read or a write, if it can be had within the moment that a flood takes."""
-        if self._writable is not None and not self._writable.poll(_BURST_WAIT_MS):
-            return False
+        room = self._writable is None or bool(self._writable.poll(_BURST_WAIT_MS))
         if self._pending is not None:
-            self.flush()
-            return True
+            if room:
+                self.flush()
+            return room
         if not self.wants_read or not readable.poll(_BURST_WAIT_MS):
             return False
-        return self._tee_chunk(now_ns) or self._pump_chunk(now_ns)
+        # Without room we take a chunk all the same: to hold it is what being blocked means, to the loop and its beats.
+        return (room and self._tee_chunk(now_ns)) or self._pump_chunk(now_ns)
 
     def _tee_chunk(self, now_ns: int) -> bool:
         """From pipe to pipe without copying; what went through is then read, to be counted. False = not this time:
@@ -163,7 +164,8 @@ class Channel:
         """
         self.drain_over = True
         while self.wants_read:
-            self.pump(now_ns)
+            if not self.pump(now_ns):
+                self.owed = 0  # empty, whoever holds its other side
 
     @property
     def finished(self) -> bool:

@@ -79,6 +79,24 @@ def test_what_was_written_before_the_end_arrives_whoever_holds_the_pipe(sidecar:
     os.kill(pid_in(tmp_path / "pid"), signal.SIGKILL)
 
 
+@pytest.mark.parametrize("reader_sleeps_s", [0, 0.5])
+def test_a_flood_before_the_end_with_somebody_silent_left_behind(
+    sidecar: Installation, reader_sleeps_s: float, tmp_path: Path
+) -> None:
+    """The flood's larger steps must see that the pipe is empty, and must not wait for one that never closes."""
+    size = 100_000_000
+    with sidecar.started("bash", "-c", f"sleep 30 & echo $! >{tmp_path}/pid; head -c {size} /dev/zero") as child:
+        assert child.stdout is not None
+        received = 0
+        while chunk := os.read(child.stdout.fileno(), 1 << 20):
+            received += len(chunk)
+            if size // 2 < received < size // 2 + len(chunk) + 1:
+                time.sleep(reader_sleeps_s)
+        assert received == size
+        assert child.wait(10) == 0
+        os.kill(pid_in(tmp_path / "pid"), signal.SIGKILL)
+
+
 def test_a_proper_daemon_stays(sidecar: Installation, tmp_path: Path) -> None:
     script = f"setsid nohup sleep 30 >/dev/null 2>&1 </dev/null & echo $! >{tmp_path}/pid; echo started"
     begin_s = time.monotonic()
