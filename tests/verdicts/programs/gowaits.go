@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"sync"
 	"time"
 )
@@ -14,6 +15,9 @@ func main() {
 	case "sleep":
 		fmt.Println("ready")
 		time.Sleep(300 * time.Second)
+	case "child":
+		fmt.Println("ready")
+		exec.Command("sleep", "300").Run()
 	case "compute":
 		fmt.Println("ready")
 		for n := 0; ; n++ {
