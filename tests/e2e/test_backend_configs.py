@@ -81,6 +81,18 @@ def test_the_minimum_version_is_the_one_that_is_tested(page: str) -> None:
     assert {each for each in modules if each.startswith("v0.")} == {f"v{version}"}
 
 
+def test_every_variable_is_on_a_page_and_those_on_a_page_are_there() -> None:
+    used = {name for config in CONFIGS for name in re.findall(r"\$\{env:(OTELCOL_\w+):-", read(config))}
+    told = set(re.findall(r"OTELCOL_[A-Z_]*[A-Z]", read("docs/collector.md") + read("deploy/README.md")))
+    assert used - told == set()
+    assert told - used == set()
+
+
+@pytest.mark.parametrize("name", ["OTELCOL_STORAGE", "OTELCOL_METRIC_EXPIRATION", "OTELCOL_TRACES_ENDPOINT"])
+def test_a_variable_has_one_default(name: str) -> None:
+    assert len({each for config in CONFIGS for each in re.findall(rf"\$\{{env:{name}:-([^}}]*)\}}", read(config))}) == 1
+
+
 def test_a_host_of_a_fleet_redacts_as_a_single_host_does() -> None:
     alone, agent = read("otel-config.yaml"), read("deploy/collector-agent.yaml")
     for begin, end in (("blocked_key_patterns:", "blocked_values:"), ("blocked_values:", "connectors:")):
