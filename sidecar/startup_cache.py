@@ -51,6 +51,7 @@ AFTER_SPAWN = (
     "sidecar.supervisor.notes",
     "sidecar.supervisor.child",
     "sidecar.supervisor.delivery",
+    "sidecar.supervisor.files",
     "sidecar.supervisor.leave",
     "sidecar.supervisor.reactions",
     "sidecar.supervisor.silence",

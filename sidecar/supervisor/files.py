@@ -27,12 +27,12 @@ _ANSWERING = frozenset(
 class GrowingFile:
     """One file. `look` tells what was written since the last look."""
 
-    def __init__(self, given: "GivenFile", *, stat_answers: bool) -> None:
+    def __init__(self, given: "GivenFile", *, stat_answers: bool, appends: bool) -> None:
         self._descriptor, self._position, self._size = given
         self._mtime_ns = 0
         self._stat_answers = stat_answers
         # Appending sets the position to the end first: what was in the file before is not of this command.
-        self._counted_to = self._size if _appends(self._descriptor) else self._position
+        self._counted_to = self._size if appends else self._position
 
     def look(self, wall_ns: int) -> tuple[int, int] | None:
         """(bytes, age in ns of the last write) since the last look; None = nothing was written."""
@@ -69,7 +69,11 @@ class GivenFiles:
         wall_clock_ns: "Callable[[], int]",
         proc: str = "/proc",
     ) -> None:
-        self._files = [GrowingFile(file, stat_answers=_answers(file[0], proc)) for file in given]
+        opened = [(file, *_opened(file[0], proc)) for file in given]
+        answering = _answering({mount for _, mount, _ in opened}, proc)
+        self._files = [
+            GrowingFile(file, stat_answers=mount in answering, appends=appends) for file, mount, appends in opened
+        ]
         self._stats = stats
         self._wall_clock_ns = wall_clock_ns
         self._looked_ns = now_ns
@@ -91,24 +95,36 @@ class GivenFiles:
         return newest_ns
 
 
-def _appends(descriptor: int) -> bool:
-    import fcntl
+def _opened(descriptor: int, proc: str) -> tuple[bytes, bool]:
+    """(mount id, or b"" where it cannot be known; whether it appends) by proc(5), fdinfo.
 
-    try:
-        return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & posix.O_APPEND)
-    except OSError:
-        return False
-
-
-def _answers(descriptor: int, proc: str) -> bool:
-    """Whether the file system of `descriptor` is one that answers at once (proc(5): fdinfo, mountinfo)."""
+    By fcntl(2) only without /proc: to load that module would take longer than all of this.
+    """
+    mount, appends = b"", False
     try:
         with open(f"{proc}/self/fdinfo/{descriptor}", "rb") as file:
-            mount = next(line.split()[1] for line in file if line.startswith(b"mnt_id:"))
+            for line in file:
+                name, _, value = line.partition(b":")
+                if name == b"mnt_id":
+                    mount = value.strip()
+                elif name == b"flags":
+                    appends = bool(int(value, 8) & posix.O_APPEND)
+    except (OSError, ValueError):
+        import fcntl
+
+        appends = bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & posix.O_APPEND)
+    return mount, appends
+
+
+def _answering(mounts: "set[bytes]", proc: str) -> "set[bytes]":
+    """Those of `mounts` whose file system is one that answers at once (proc(5), mountinfo)."""
+    found = set()
+    try:
         with open(f"{proc}/self/mountinfo", "rb") as file:
             for line in file:
-                if line.split(b" ", 1)[0] == mount:
-                    return line.partition(b" - ")[2].split(b" ", 1)[0] in _ANSWERING
-    except (OSError, StopIteration, IndexError):
+                mount = line.split(b" ", 1)[0]
+                if mount in mounts and line.partition(b" - ")[2].split(b" ", 1)[0] in _ANSWERING:
+                    found.add(mount)
+    except OSError:
         pass
-    return False
+    return found

@@ -21,7 +21,8 @@ class Given:
         self.path.write_bytes(b"before\n")
         self.descriptor = os.open(self.path, os.O_WRONLY | flags)
         position = os.lseek(self.descriptor, 0, os.SEEK_CUR)
-        self.file = GrowingFile((self.descriptor, position, 7), stat_answers=stat_answers)
+        _, appends = files._opened(self.descriptor, "/proc")
+        self.file = GrowingFile((self.descriptor, position, 7), stat_answers=stat_answers, appends=appends)
 
     def bytes_seen(self) -> int | None:
         seen = self.file.look(10**20)
@@ -31,7 +32,7 @@ class Given:
 @pytest.fixture(params=[True, False], ids=["stat answers", "stat may hang"])
 def given(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Given]:
     made = Given(tmp_path, os.O_TRUNC, stat_answers=request.param)
-    made.file = GrowingFile((made.descriptor, 0, 0), stat_answers=request.param)
+    made.file = GrowingFile((made.descriptor, 0, 0), stat_answers=request.param, appends=False)
     yield made
     os.close(made.descriptor)
 
@@ -83,7 +84,7 @@ def test_writing_over_in_place_is_output_without_bytes(tmp_path: Path) -> None:
 
 def test_a_file_that_is_gone_from_under_us_is_silent() -> None:
     descriptor = os.open(os.devnull, os.O_WRONLY)
-    file = GrowingFile((descriptor, 0, 0), stat_answers=True)
+    file = GrowingFile((descriptor, 0, 0), stat_answers=True, appends=False)
     os.close(descriptor)
     assert file.look(0) is None
 
@@ -92,7 +93,7 @@ def test_a_file_that_is_gone_from_under_us_is_silent() -> None:
 def test_the_time_of_a_write_is_its_own_and_within_the_two_looks_whatever_the_wall_clock_did(
     tmp_path: Path, wall_offset_ns: int, age_ns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_answers", lambda _descriptor, _proc: True)
+    monkeypatch.setattr(files, "_answering", lambda mounts, _proc: mounts)
     given = Given(tmp_path)
     stats = OutputStats(100 * S)
     written_wall_ns = 1_000_000 * S
@@ -116,4 +117,14 @@ def test_only_file_systems_known_to_answer_are_asked(tmp_path: Path, kind: str |
         (tmp_path / "self" / "fdinfo" / "1").write_text("pos:\t0\nflags:\t0100001\nmnt_id:\t29\nino:\t7\n")
         lines = f"28 1 0:5 / /dev rw shared:2 - devtmpfs udev rw\n29 1 8:1 / / rw shared:1 - {kind} /dev/x rw\n"
         (tmp_path / "self" / "mountinfo").write_text(lines)
-    assert files._answers(1, str(tmp_path)) is answers
+    mount, appends = files._opened(1, str(tmp_path))
+    assert (mount, appends) == ((b"", False) if kind is None else (b"29", False))
+    assert files._answering({mount, b"28"}, str(tmp_path)) == ({b"29"} if answers else set())
+
+
+@pytest.mark.parametrize("proc", ["/proc", "/no/such/proc"])
+@pytest.mark.parametrize("flags", [0, os.O_APPEND])
+def test_whether_it_appends_is_known_without_proc_too(tmp_path: Path, flags: int, proc: str) -> None:
+    descriptor = os.open(tmp_path / "output", os.O_WRONLY | os.O_CREAT | flags)
+    assert files._opened(descriptor, proc)[1] is bool(flags)
+    os.close(descriptor)
