@@ -41,7 +41,7 @@ def wait_of_process(scene: Scene, process: Process) -> Wait:
     kinds = sorted({wait.kind for wait in foreground} - {first.kind})
     more = f" ({len(waits)} threads{', also ' + ', '.join(kinds) if kinds else ''})" if len(waits) > 1 else ""
     if any(wait.kind == FUTEX for thread, wait in zip(threads, waits, strict=True) if thread.tid == process.pid):
-        more += "; its main thread has nothing to do but wait for the others"
+        more += "; its main thread waits for its other threads"
     on = tuple(sorted({pid for wait in foreground for pid in wait.on}))
     # Any of several threads may go on: the edges are all there is only where each leads into the tree.
     is_guess = any(wait.is_guess or not wait.on for wait in others)
