@@ -310,3 +310,12 @@ def test_any_evidence_has_a_verdict(before: Look, after: Look, exit_status: int 
     assert verdict.name in ALL
     assert verdict.confidence in CONFIDENCES
     assert all(isinstance(fact, str) and fact for fact in verdict.evidence)
+
+
+@pytest.mark.parametrize(("device", "name"), [(136 << 8 | 3, "awaiting_input"), (136 << 8 | 4, "unknown")])
+def test_settings_of_one_terminal_say_nothing_of_another(device: int, name: str) -> None:
+    """Nothing of the process is readable, and the terminal that we know of, /dev/pts/3, asks for a secret."""
+    blind = process(10, Call("read", 0), terminal=device, foreground_group=10)
+    blind.threads[10].call = None
+    blind.descriptors = None
+    assert judged(looked(blind, terminal=Terminal("/dev/pts/3", echo=False))).name == name

@@ -81,7 +81,7 @@ _LIKELY = {"network_wait", "ipc_wait", "listening", "watching_files"}
 
 def _secret_prompt(scene: Scene, process: Process) -> Wait | None:
     """In the foreground of a terminal with echo off in line mode: termios(3), getpass(3)."""
-    terminal = scene.after.terminal
+    terminal = scene.terminal_of(process)
     if terminal is None or terminal.echo or not terminal.canonical:
         return None
     if not is_its_terminal(process, terminal) or not is_in_front(process, terminal):
@@ -90,7 +90,7 @@ def _secret_prompt(scene: Scene, process: Process) -> Wait | None:
 
 
 def _what_fits(scene: Scene, process: Process) -> str:
-    terminal = scene.after.terminal
+    terminal = scene.terminal_of(process)
     if process.terminal and is_in_front(process, terminal):
         return "; it is in the foreground of its terminal, so it may wait for input"
     sockets = [found for found in (process.descriptors or {}).values() if found.kind == evidence.SOCKET]
@@ -118,7 +118,7 @@ def _signal(scene: Scene, process: Process, thread: Thread) -> Wait:
 
 
 def _terminal_read(scene: Scene, process: Process, thread: Thread) -> Wait:
-    return Wait("awaiting_input", f"reads a terminal{describe_terminal(scene.after.terminal)}", INFERRED)
+    return Wait("awaiting_input", f"reads a terminal{describe_terminal(scene.terminal_of(process))}", INFERRED)
 
 
 def _terminal_write(scene: Scene, process: Process, thread: Thread) -> Wait:
@@ -172,7 +172,7 @@ def _woken(scene: Scene, process: Process, thread: Thread) -> Wait:
 
 def _only_terminal(scene: Scene, process: Process) -> Wait | None:
     """It is the terminal, since there is no TCP socket; and a read of it, since a write would get on: n_tty_poll."""
-    terminal = scene.after.terminal
+    terminal = scene.terminal_of(process)
     if terminal is None or terminal.takes_output is None or not is_its_terminal(process, terminal):
         return None
     for found in (process.descriptors or {}).values():
@@ -219,7 +219,7 @@ def _poll(scene: Scene, process: Process, thread: Thread) -> Wait:
 
 def _key_by_key(scene: Scene, process: Process) -> Wait | None:
     """Whoever put the terminal in front of it into a mode of single keys polls it for keys: termios(3), ICANON."""
-    terminal = scene.after.terminal
+    terminal = scene.terminal_of(process)
     if terminal is None or terminal.canonical or not is_its_terminal(process, terminal):
         return None
     if not is_in_front(process, terminal):

@@ -155,9 +155,9 @@ def _terminal(scene: Scene, process: Process, found: Descriptor, wanted: str) ->
     if wanted == WRITE:
         text = f"a write to terminal {found.target} (fd {found.number}) is not taken"
         return Wait("output_blocked", text, hint="Was output stopped with Ctrl-S? Does anything read the terminal?")
-    in_front = is_in_front(process, scene.after.terminal)
+    in_front = is_in_front(process, scene.terminal_of(process))
     place = "in the foreground" if in_front else f"not in the foreground (group {process.foreground_group} is)"
-    text = f"reads terminal {found.target} (fd {found.number}), {place}{describe_terminal(scene.after.terminal)}"
+    text = f"reads terminal {found.target} (fd {found.number}), {place}{describe_terminal(scene.terminal_of(process))}"
     return Wait("awaiting_input", text)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sidecar.core.evidence import Context, End, Look, Process, Socket, Thread
+from sidecar.core.evidence import Context, End, Look, Process, Socket, Terminal, Thread, terminal_path
 from sidecar.core.finding import MEASURED
 from sidecar.core.rules.movement import Movement, measure, same_process
 
@@ -65,6 +65,13 @@ class Scene:
         if earlier is None or earlier.runs is None or thread.runs is None:
             return None
         return earlier.runs != thread.runs
+
+    def terminal_of(self, process: Process) -> Terminal | None:
+        """The terminal that was read, if it is this process's: one that script or sudo made has settings of its own."""
+        terminal = self.after.terminal
+        if terminal is None or terminal.name in ("", terminal_path(process.terminal)):
+            return terminal
+        return None
 
     def socket(self, inode: int) -> Socket | None:
         return self.after.sockets.get(inode)
