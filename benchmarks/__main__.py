@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 
-from benchmarks import in_flight, looking, many, memory, redaction, relay, startup, terminal_relay
+from benchmarks import in_flight, looking, many, memory, redaction, relay, silence, startup, terminal_relay
 from benchmarks.installation import installation
 
 ALL = {
@@ -21,6 +21,7 @@ ALL = {
     "look-many": looking.many,
     "look-net": looking.sockets,
     "look-hour": looking.hour,
+    "silence": silence.measure,
 }
 
 

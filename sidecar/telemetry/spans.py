@@ -21,6 +21,8 @@ from sidecar.telemetry.conventions import attributes as a
 from sidecar.telemetry.conventions import signals as s
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from opentelemetry.sdk.resources import Resource
 
     from sidecar.core.command import Command
@@ -97,7 +99,10 @@ class SpanBuilder:
             **describe.moment(command, elapsed_ms, age_ms),
         }
         silent_ms = elapsed_ms if age_ms is None else min(age_ms, elapsed_ms)
-        event = self._event(name, identity.at_ns(elapsed_ms), seq, elapsed_ms, age_ms, command.verdict)
+        verdict = command.standing_verdict
+        event = self._event(
+            name, identity.at_ns(elapsed_ms), seq, elapsed_ms, age_ms, verdict, command.evidence if verdict else ()
+        )
         return self._child(s.HEARTBEAT, identity, attributes, elapsed_ms - silent_ms, elapsed_ms, event)
 
     def _child(
@@ -127,13 +132,21 @@ class SpanBuilder:
 
     @staticmethod
     def _event(
-        name: str, time_unix_ns: int, seq: int, elapsed_ms: int, age_ms: int | None, verdict: str | None
+        name: str,
+        time_unix_ns: int,
+        seq: int,
+        elapsed_ms: int,
+        age_ms: int | None,
+        verdict: str | None,
+        evidence: Sequence[str] = (),
     ) -> Event:
         attributes: describe.Attributes = {a.SEQ: seq, a.ELAPSED_MS: elapsed_ms}
         if age_ms is not None:
             attributes[a.LAST_OUTPUT_AGE_MS] = age_ms
         if verdict is not None:
             attributes[a.VERDICT] = verdict
+        if evidence:
+            attributes[a.EVIDENCE] = list(evidence)
         return Event(name, attributes, time_unix_ns)
 
 

@@ -89,7 +89,8 @@ class ScriptedCommand:
             },
         )
 
-    def beat(self, verdict: str | None = None, evidence: list[str] | None = None) -> Frame:
+    def beat(self, verdict: str | None = None, evidence: list[str] | None = None, **finding: Any) -> Frame:
+        """`finding`: further keys of core.verdict_fields."""
         self._beats += 1
         payload = wire.progress_payload(
             self._elapsed_ms(),
@@ -98,11 +99,12 @@ class ScriptedCommand:
             total_bytes=self._bytes,
             timeout_ms=self.identity.get("timeoutMs"),
         )
-        return self._apply(wire.PROGRESS, {"shellProgress": payload, "verdict": verdict, "evidence": evidence})
+        fields = {"shellProgress": payload, "verdict": verdict, "evidence": evidence, **finding}
+        return self._apply(wire.PROGRESS, fields)
 
-    def judge(self, verdict: str, evidence: list[str] | None = None) -> Frame:
+    def judge(self, verdict: str, evidence: list[str] | None = None, **finding: Any) -> Frame:
         """The verdict changed between two heartbeats."""
-        fields = {"elapsedMs": self._elapsed_ms(), "verdict": verdict, "evidence": evidence}
+        fields = {"elapsedMs": self._elapsed_ms(), "verdict": verdict, "evidence": evidence, **finding}
         return self._apply(wire.VERDICT, fields)
 
     def settle(self, reason: str = "exited", **fields: Any) -> Frame:

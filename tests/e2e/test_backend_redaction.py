@@ -51,7 +51,7 @@ ORDINARY = {
     "url.full": "https://example.org:8443/path?x=1&page=2",
     "time": "2026-12-02T09:57:02.123Z",
     "sidecar.command.id": "01890a5d-ac96-774b-bcce-b302099a8057",
-    "sidecar.verdict.evidence": "peer 10.0.0.7:443 answered 163 s ago",
+    "sidecar.evidence": "peer 10.0.0.7:443 answered 163 s ago",
     "note": "basic usage of the token bucket; passwordless; skeleton-key-shaped",
     "gen_ai.usage.input_tokens": 512,
 }

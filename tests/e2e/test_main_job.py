@@ -2,8 +2,10 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from sidecar.cli.demo_stage import Stage
@@ -124,3 +126,34 @@ def test_a_killed_daemon_is_replaced_and_nothing_is_counted_twice(stage: Stage, 
     assert span.attributes["shell.heartbeat_count"] == 4
     time.sleep(1)
     assert len([each for each in receiver.spans if role("command")(each)]) == 1
+
+
+def test_why_commands_are_silent_is_in_live_spans_before_any_heartbeat(
+    stage: Stage, receiver: OtlpReceiver, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    lock = "import threading as t; l = t.Lock(); l.acquire(); l.acquire()"
+    service = "import socket; s = socket.create_server(('127.0.0.1', 0)); s.accept()"
+    commands = {
+        "awaiting_input": (["--pty"], ["bash", "-c", "read -r x </dev/tty"]),
+        "sleeping": ([], ["sleep", "60"]),
+        "fifo_wait": ([], ["cat", str(fifo)]),
+        "deadlock_suspected": ([], [sys.executable, "-c", lock]),
+        "listening": ([], [sys.executable, "-c", service]),
+        "computing": ([], ["sh", "-c", f"timeout 60 {sys.executable} -c 'while 1: pass' | tail -1"]),
+    }
+    stage.start_daemon(receiver.http_endpoint, 60 * SECOND_NS, SECOND_NS)
+    running = [stage.start(flags, argv, name, TRACEPARENT) for name, (flags, argv) in commands.items()]
+    for name in commands:
+        span = receiver.wait_for_span(lambda span, name=name: span.attributes.get("sidecar.verdict") == name, 20)
+        assert span.attributes["sidecar.span.role"] == "heartbeat"
+        assert span.trace_id == TRACE_ID
+        assert span.attributes["sidecar.evidence"]
+        assert span.attributes["sidecar.verdict.confidence"] in ("proved", "measured", "inferred")
+        assert span.attributes["sidecar.verdict.leaf.pid"] > 1
+        assert [event.name for event in span.events] == ["sidecar.verdict"]
+        assert span.attributes["sidecar.elapsed_ms"] < 20_000, "the first heartbeat is due after a minute"
+    assert [one.exit_code() for one in running] == [None] * len(running)
+    listed = [record for record in client.request(stage.socket_path, "list") if record["type"] == "command"]
+    assert sorted(record["verdict"] for record in listed) == sorted(commands)

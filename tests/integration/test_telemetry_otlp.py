@@ -151,7 +151,7 @@ def test_log_events_tell_it_all_in_the_spans_context(rig: Rig) -> None:
     assert {log.trace_id for log in ours} == {script.trace_id}
     assert [log.severity for log in ours] == ["INFO", "INFO", "INFO", "WARN", "INFO"]
     assert ours[3].attributes["sidecar.verdict.previous"] == "sleeping"
-    assert ours[3].attributes["sidecar.verdict.evidence"] == ["a fact"]
+    assert ours[3].attributes["sidecar.evidence"] == ["a fact"]
     assert ours[2].body == "pytest still runs after 10.0 s, no output yet, sleeping"
     assert ours[4].attributes["error.type"] == "timeout"
     theirs = [log for log in rig.receiver.logs if log.span_id == lost.span_id]
@@ -282,9 +282,13 @@ def play_everything(rig: Rig) -> None:
     rig.clock.advance(4)
     script.write(840, 12)
     rig.clock.advance(10)
-    rig.telemetry.heartbeat(script.command, script.beat("network_wait", ["a fact"]))
+    leaf = {"pid": 4712, "program": "psql"}
+    finding = {"confidence": "measured", "sinceMs": 1, "alive": True, "progress": False, "leaf": leaf}
+    rig.telemetry.heartbeat(script.command, script.beat("network_wait", ["a fact"], **finding))
     rig.clock.advance(3)
-    rig.judge(script, "network_peer_dead")
+    for limit in ({}, {"limit": "may_be_hung:1s=report"}):
+        told = script.judge("network_peer_dead", ["another"], **finding, **limit)
+        rig.telemetry.verdict_changed(script.command, told)
     rig.wait_for_value("sidecar.suspect.output.age", 13)
     rig.clock.advance(3)
     rig.settle(script, exitCode=2, maxRssBytes=1, cpuUserMs=1, cpuSystemMs=1)
@@ -300,7 +304,7 @@ def play_everything(rig: Rig) -> None:
     script.write()
     lost.write()
     rig.clock.advance(30)
-    lost.judge("sleeping")
+    lost.judge("sleeping", ["sleeps"])
     rig.lose(lost)
     for name in SDK_METRICS:  # of the exports so far
         rig.receiver.wait_for_metric(lambda metric, name=name: metric.name == name)
@@ -310,7 +314,7 @@ def play_everything(rig: Rig) -> None:
 def is_of_type(value: object, kind: str) -> bool:
     if kind == "string[]":
         return isinstance(value, list) and all(type(item) is str for item in value)
-    return type(value) is {"string": str, "int": int}[kind]
+    return type(value) is {"string": str, "int": int, "boolean": bool}[kind]
 
 
 def note_and_check(attributes: dict[str, Any], known: dict[str, Attribute], seen: set[str]) -> None:

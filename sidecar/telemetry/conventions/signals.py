@@ -176,13 +176,13 @@ SPAN_EVENTS: Final = {
             HEARTBEAT,
             "A heartbeat: on its own live span, and, curated, on the command's.",
             "sidecar.heartbeat",
-            (ELAPSED_MS, LAST_OUTPUT_AGE_MS, VERDICT, SEQ),
+            (ELAPSED_MS, LAST_OUTPUT_AGE_MS, VERDICT, EVIDENCE, SEQ),
         ),
         Signal(
             VERDICT_EVENT,
             "A change of verdict between heartbeats; in the same places.",
             "sidecar.verdict",
-            (ELAPSED_MS, LAST_OUTPUT_AGE_MS, VERDICT, SEQ),
+            (ELAPSED_MS, LAST_OUTPUT_AGE_MS, VERDICT, EVIDENCE, SEQ),
         ),
     )
 }
