@@ -17,9 +17,10 @@ import time
 from collections import Counter
 
 from sidecar.core.verdict_names import group_of
+from tests.verdicts.helpers import StagingError
 from tests.verdicts.rehearse import LOOK_S, end_properly_when_terminated, workers
 from tests.verdicts.scenario import Scenario, scenarios
-from tests.verdicts.stage import StagingError, staged
+from tests.verdicts.stage import staged
 from tests.verdicts.theatre import Theatre
 
 _AT_ONCE = 10

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.verdicts import procfs
+from tests.verdicts.helpers import StagingError
 from tests.verdicts.scenario import Scenario
 from tests.verdicts.score import Judged
-from tests.verdicts.stage import Stage, StagingError, staged
+from tests.verdicts.stage import Stage, staged
 from tests.verdicts.theatre import Theatre
 
 QUIET_AT_ONCE, BUSY_AT_ONCE = 8, 2

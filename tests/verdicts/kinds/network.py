@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.verdicts.helpers import Peer
 from tests.verdicts.scenario import scenario
-from tests.verdicts.stage import Peer, Stage
+from tests.verdicts.stage import Stage
 
 
 def _connect(stage: Stage, peer: Peer, mode: str = "read", *, remote: bool = False, stdin: str = "null") -> None:

@@ -6,8 +6,9 @@ import os
 import shutil
 import time
 
+from tests.verdicts.helpers import PATIENCE_S, Helper, StagingError
 from tests.verdicts.scenario import scenario
-from tests.verdicts.stage import PATIENCE_S, Helper, Stage, StagingError
+from tests.verdicts.stage import Stage
 
 _V1 = "/sys/fs/cgroup"
 _V2 = "/sys/fs/cgroup/unified" if os.path.isdir("/sys/fs/cgroup/unified") else "/sys/fs/cgroup"
