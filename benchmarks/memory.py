@@ -5,7 +5,8 @@ import time
 
 from benchmarks.installation import Installation
 
-LIMIT_MB = 14.0
+LIMIT_MB = 18.0
+"""With the senses, which are loaded once a command has been silent for 2 s: 5.6 MB. Before that, it is under 11."""
 
 
 def measure(installed: Installation) -> dict[str, float | str]:
@@ -16,7 +17,7 @@ def measure(installed: Installation) -> dict[str, float | str]:
     bare_mb = _resident_mb([installed.python, "-IS", "-c", "import time; time.sleep(30)"], installed.environ)
     return {
         "name": "memory",
-        "what": "RSS in MB of a supervisor waiting in silence",
+        "what": "RSS in MB of a supervisor that has looked why it is silent",
         "ratio": round(wrapped_mb / bare_mb, 2),
         "limit": f"<= {LIMIT_MB} MB",
         "ok": wrapped_mb <= LIMIT_MB,
@@ -26,7 +27,7 @@ def measure(installed: Installation) -> dict[str, float | str]:
 
 def _resident_mb(argv: list[str], environ: dict[str, str]) -> float:
     with subprocess.Popen(argv, env=environ) as process:
-        time.sleep(2.5)
+        time.sleep(4.5)
         try:
             with open(f"/proc/{process.pid}/status") as status:
                 line = next(line for line in status if line.startswith("VmRSS:"))
