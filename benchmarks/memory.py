@@ -5,8 +5,8 @@ import time
 
 from benchmarks.installation import Installation
 
-LIMIT_MB = 18.0
-"""With the senses, which are loaded once a command has been silent for 2 s: 5.6 MB. Before that, it is under 11."""
+LIMIT_MB = 14.0
+"""With the senses, which are loaded once a command has been silent for 2 s. Before that, it is under 11."""
 
 
 def measure(installed: Installation) -> dict[str, float | str]:

@@ -11,7 +11,6 @@ Cost: open, read and close are about 3 microseconds together. Privilege: none he
 import errno
 import fcntl
 import os
-import platform
 import select
 import termios
 import time
@@ -52,7 +51,7 @@ class Kernel:
         self.proc_root = proc_root
         self.denied = denied
         self.refused: set[str] = set()
-        self.machine = platform.machine()
+        self.machine = os.uname().machine
         self.own_pid = os.getpid()
         self._prefix = proc_root.rstrip("/") + "/"
 

@@ -4,7 +4,7 @@ The fallback where netlink is not to be had (gVisor), and the only way into anot
 less: no ages, no byte counts. Cost: 3 ms per 1,000 sockets. Privilege: none for one's own namespace.
 """
 
-import socket
+import _socket
 import struct
 
 from collectors.kernel import Kernel
@@ -30,11 +30,11 @@ _TICKS_PER_SECOND = 100  # these tables count in USER_HZ
 
 def endpoint(family: int, address: bytes, port: int) -> str:
     """`192.0.2.1:443` or `[2001:db8::1]:443`; an IPv4 address that came over IPv6 is shown as IPv4."""
-    if family == socket.AF_INET:
-        return f"{socket.inet_ntop(socket.AF_INET, address)}:{port}"
+    if family == _socket.AF_INET:
+        return f"{_socket.inet_ntop(_socket.AF_INET, address)}:{port}"
     if address[:12] == b"\0" * 10 + b"\xff\xff":
-        return f"{socket.inet_ntop(socket.AF_INET, address[12:])}:{port}"
-    return f"[{socket.inet_ntop(socket.AF_INET6, address)}]:{port}"
+        return f"{_socket.inet_ntop(_socket.AF_INET, address[12:])}:{port}"
+    return f"[{_socket.inet_ntop(_socket.AF_INET6, address)}]:{port}"
 
 
 def look_up(kernel: Kernel, wanted: dict[int, int]) -> dict[int, Socket]:
@@ -105,5 +105,5 @@ def _address(text: str) -> tuple[str, int]:
     """`0100007F:1F90`: 32-bit words in the host's byte order, the port in hexadecimal."""
     address, _, port = text.partition(":")
     raw = b"".join(struct.pack("=I", int(address[at : at + 8], 16)) for at in range(0, len(address), 8))
-    family = socket.AF_INET if len(raw) == 4 else socket.AF_INET6
+    family = _socket.AF_INET if len(raw) == 4 else _socket.AF_INET6
     return endpoint(family, raw, int(port, 16)), int(port, 16)

@@ -8,7 +8,7 @@ Cost: 20 microseconds an exact question; finding one, 1 to 3 ms per 1,000 socket
 Cannot see: the socket is not in the answer.
 """
 
-import socket
+import _socket
 import struct
 
 from collectors import proc_net
@@ -16,8 +16,8 @@ from collectors.kernel import Kernel
 from collectors.netlink import attributes, messages
 from sidecar.core.evidence import Socket
 
-_AF_UNIX, _AF_INET, _AF_INET6 = socket.AF_UNIX, socket.AF_INET, socket.AF_INET6
-_TCP, _UDP = socket.IPPROTO_TCP, socket.IPPROTO_UDP
+_AF_UNIX, _AF_INET, _AF_INET6 = _socket.AF_UNIX, _socket.AF_INET, _socket.AF_INET6
+_TCP, _UDP = _socket.IPPROTO_TCP, _socket.IPPROTO_UDP
 _ALL_STATES = 0xFFF
 _TIME_WAIT, _LISTEN = 1 << 6, 1 << 10
 _SHOW_NAME, _SHOW_PEER, _SHOW_QUEUES = 0x1, 0x4, 0x10

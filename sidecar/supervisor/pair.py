@@ -65,6 +65,7 @@ class _Interruptible(Kernel):
 
 def _with_progress(verdict: Verdict) -> Verdict:
     """It stands still now, and has moved since it was last looked at."""
-    from dataclasses import replace
+    from sidecar.core.records import replace
 
-    return replace(verdict, progress=True)
+    changed: Verdict = replace(verdict, progress=True)
+    return changed

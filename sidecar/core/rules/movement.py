@@ -1,8 +1,13 @@
 """What moved in a process tree between two looks: CPU, storage, connections, who ran, who came and went."""
 
-from dataclasses import dataclass, field
 
 from sidecar.core.evidence import Look, Process
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
+if TYPE_CHECKING:
+    from dataclasses import dataclass, field
+else:
+    from sidecar.core.records import dataclass, field
 
 
 @dataclass(slots=True)

@@ -1,10 +1,15 @@
 """Two looks side by side, and one wait: what the rules of a verdict work on."""
 
-from dataclasses import dataclass
 
 from sidecar.core.evidence import Context, End, Look, Process, Socket, Terminal, Thread, terminal_path
 from sidecar.core.finding import MEASURED
 from sidecar.core.rules.movement import Movement, measure, same_process
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from sidecar.core.records import dataclass
 
 FUTEX, RUNNING_WAIT = "futex", "running"
 """Kinds of wait that are no verdicts yet: on another thread of the process; on a CPU at each look."""
