@@ -11,6 +11,7 @@ import _signal
 import posix
 import select
 
+from sidecar.core.lifecycle import RUNNING
 from sidecar.supervisor.signals import SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, signal_name
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
@@ -50,6 +51,8 @@ class Jobs:
             return
         self._child.stopped_by = None
         self._told_to_stop = False
+        if self._loop.lifecycle.state != RUNNING:
+            return  # it is being stopped for good: who waits for the end must not be left with a suspended job
         terminal = self._terminal
         if terminal is not None and stopped_by != SIGTSTP and terminal.in_foreground():
             # It wanted its terminal while it was behind it; by now we have come to the front.
