@@ -78,10 +78,10 @@ def serve(
     log.info("daemon %d serves %s", os.getpid(), settings.socket_path)
     try:
         sink = make_sink()
-    except Exception:
+    except Exception as error:
         # No telemetry is no reason for no frames.
         log.exception("telemetry could not be set up; going on without")
-        sink = NullSink()
+        sink = NullSink(f"{type(error).__name__}; daemon_log has more")
     asyncio.run(_serve(listener, settings, sink, ending, encoders))
     log.info("daemon %d ends", os.getpid())
     logging.shutdown()

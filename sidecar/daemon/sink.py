@@ -54,7 +54,10 @@ class TelemetrySink(Protocol):
 
 
 class NullSink:
-    """Telemetry that is switched off."""
+    """Telemetry that is switched off, or could not be set up: `problem` says why, in the words of its error."""
+
+    def __init__(self, problem: str | None = None) -> None:
+        self._problem = problem
 
     def command_started(self, command: Command) -> None:
         pass
@@ -81,7 +84,9 @@ class NullSink:
         pass
 
     def status(self) -> dict[str, Any]:
-        return {}
+        if self._problem is None:
+            return {}
+        return {"problems": [f"telemetry could not be set up: {self._problem}"], "problem_count": 1}
 
 
 class GuardedSink:

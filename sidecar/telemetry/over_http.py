@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import requests  # the OTLP exporter's own dependency, at the version it asks for
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _MAX_ANSWER_BYTES = 64 * 1024
 _SHORTEST_S = 0.05
+_MAX_WORDS_CHARS = 200
 
 
 class OverHttp:
@@ -44,7 +46,15 @@ class OverHttp:
         try:
             return self._post(self._compressed(body), max(timeout_s, _SHORTEST_S))
         except Exception as error:  # noqa: BLE001 - of requests, urllib3, ssl or the file system, and worth a later try
-            return Answer(Verdict.LATER, _in_words(error), type(error).__qualname__)
+            return Answer(Verdict.LATER, self._without_secrets(_in_words(error)), type(error).__qualname__)
+
+    def _without_secrets(self, words: str) -> str:
+        """Some errors show the header or the URL that they are about."""
+        user_info = urlsplit(self._target.endpoint).netloc.rpartition("@")[0]
+        secrets = {*self._target.headers.values(), *map(str.strip, self._target.headers.values()), user_info} - {""}
+        for secret in sorted(secrets, key=len, reverse=True):
+            words = words.replace(secret, "****")
+        return words[:_MAX_WORDS_CHARS]
 
     def _post(self, body: bytes, timeout_s: float) -> Answer:
         response = self._session.post(
@@ -73,4 +83,4 @@ def _in_words(error: Exception) -> str:
     cause: BaseException = error
     while (inner := cause.__cause__ or cause.__context__) is not None:
         cause = inner
-    return f"{getattr(cause, 'strerror', None) or cause or type(cause).__name__}"[:200]
+    return f"{getattr(cause, 'strerror', None) or cause or type(cause).__name__}"

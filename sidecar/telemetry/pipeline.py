@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 from sidecar.telemetry.quiet import Problems, collect, stop_collecting
 
 # isort: split
+from sidecar.telemetry import sdk_first  # noqa: F401 - before anything else that imports the SDK
+
+# isort: split
 from sidecar.telemetry import describe, resource
 from sidecar.telemetry.conventions import attributes as a
 from sidecar.telemetry.conventions import signals as s

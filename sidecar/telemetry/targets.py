@@ -21,6 +21,7 @@ Compression = Literal["none", "gzip", "deflate"]
 SIGNALS: tuple[Signal, ...] = ("traces", "metrics", "logs")
 
 _DEFAULT_TIMEOUT_MS = 10_000
+_MAX_TIMEOUT_MS = 3_600_000
 _GRPC_PORT = 4317
 # What a field name of HTTP has not (RFC 9110, 5.6.2: token); keys of gRPC metadata are narrower still.
 _NOT_IN_A_TOKEN = frozenset(' \t"(),/:;<=>?@[\\]{}')
@@ -70,6 +71,10 @@ def target_of(signal: Signal, settings: TelemetrySettings, problems: list[str]) 
         return None
     protocol = _protocol(signal, settings, problems)
     endpoint = _endpoint(signal, settings, protocol)
+    if not _is_usable(endpoint):
+        # Without the endpoint itself: there may be a password in it.
+        problems.append(f"the OTLP endpoint of {signal} is not a URL like http://host:4318; they go nowhere")
+        return None
     return Target(
         protocol,
         endpoint,
@@ -134,7 +139,19 @@ def _endpoint(signal: Signal, settings: TelemetrySettings, protocol: Protocol) -
     base = settings.otlp_endpoint or settings.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
     if protocol == "grpc":
         return _with_scheme(base or f"http://localhost:{_GRPC_PORT}")
-    return f"{_with_scheme(base or 'http://localhost:4318').rstrip('/')}/v1/{signal}"
+    url, mark, query = _with_scheme(base or "http://localhost:4318").partition("?")
+    return f"{url.rstrip('/')}/v1/{signal}{mark}{query}"
+
+
+def _is_usable(endpoint: str) -> bool:
+    """A URL with a host that we can send to. Port 0 is nobody's."""
+    if _is_socket(endpoint):
+        return True
+    try:
+        parts = urlsplit(endpoint)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not close, a port over 65535
+        return False
 
 
 def _with_scheme(endpoint: str) -> str:
@@ -163,9 +180,9 @@ def _timeout_s(signal: Signal, environ: Mapping[str, str], problems: list[str]) 
             timeout_ms = float(asked)
         except ValueError:
             timeout_ms = 0.0
-        if timeout_ms > 0:
+        if 0 < timeout_ms <= _MAX_TIMEOUT_MS:
             return timeout_ms / 1000
-        problems.append(f"OTLP timeout {asked!r} is not a number of milliseconds; {_DEFAULT_TIMEOUT_MS} is used")
+        problems.append(f"OTLP timeout {asked!r:.40} is not milliseconds up to an hour; {_DEFAULT_TIMEOUT_MS} is used")
     return _DEFAULT_TIMEOUT_MS / 1000
 
 
@@ -188,12 +205,17 @@ def _headers(signal: Signal, settings: TelemetrySettings, problems: list[str]) -
         # that the configuration replaces.
         for item in _variable(signal, "HEADERS", settings.environ).split(","):
             name, equals, value = item.partition("=")
-            name, value = name.strip().lower(), unquote(value.strip())
-            if equals and name.isascii() and not set(name) & _NOT_IN_A_TOKEN and value.isprintable() and name:
+            name, value = name.strip().lower(), unquote(value).strip()
+            if equals and name and name.isascii() and not set(name) & _NOT_IN_A_TOKEN and _is_field_value(value):
                 headers[name] = value
             elif item.strip():
                 problems.append("a header in OTEL_EXPORTER_OTLP_HEADERS is not name=value, and is left out")
     return headers | {name.lower(): value for name, value in (settings.otlp_headers or {}).items()}
+
+
+def _is_field_value(value: str) -> bool:
+    """What HTTP and gRPC both let through (RFC 9110, 5.5, without its obsolete part)."""
+    return value.isascii() and value.isprintable()
 
 
 def _insecure(signal: Signal, endpoint: str, environ: Mapping[str, str]) -> bool:

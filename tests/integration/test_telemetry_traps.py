@@ -170,6 +170,8 @@ def test_switched_off(environ: dict[str, str]) -> None:
         {"OTEL_BLRP_SCHEDULE_DELAY": "never"},
         {"OTEL_METRICS_EXEMPLAR_FILTER": "nonsense"},
         {"OTEL_ATTRIBUTE_COUNT_LIMIT": "x"},
+        {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "abc"},
+        {"OTEL_BSP_MAX_QUEUE_SIZE": "1", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "999999"},
         {"OTEL_SPAN_EVENT_COUNT_LIMIT": "0"},
         {"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "sideways"},
         {"OTEL_TRACES_EXPORTER": "console"},
@@ -177,7 +179,7 @@ def test_switched_off(environ: dict[str, str]) -> None:
         {"OTEL_PYTHON_METER_PROVIDER": "no_such_provider"},
         {"OTEL_PYTHON_CONTEXT": "no_such_context"},
     ],
-    ids=lambda environ: "=".join(*environ.items()),
+    ids=lambda environ: ",".join(map("=".join, environ.items())),
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_nonsense_in_a_variable_is_never_printed_and_never_fatal(environ: dict[str, str], protocol: str) -> None:

@@ -39,11 +39,14 @@ def test_sdk_sees_our_environment_and_the_process_keeps_its_own(monkeypatch: pyt
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "key=agents-own-token")
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     before = dict(os.environ)
-    ours = {"OTEL_BSP_MAX_QUEUE_SIZE": "9", "OTEL_METRICS_EXEMPLAR_FILTER": "nonsense", "HOME": "/nowhere"}
+    not_for_it = ("OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BLRP_SCHEDULE_DELAY", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT")
+    ours = {**dict.fromkeys(not_for_it, "9"), "OTEL_METRICS_EXEMPLAR_FILTER": "nonsense", "HOME": "/nowhere"}
+    ours["OTEL_RESOURCE_ATTRIBUTES"] = "a=b"
     with sdk_environ(ours):
         seen = {name: value for name, value in os.environ.items() if name.startswith("OTEL_")}
     assert seen == {
-        "OTEL_BSP_MAX_QUEUE_SIZE": "9",
+        "OTEL_RESOURCE_ATTRIBUTES": "a=b",
+        "OTEL_BSP_MAX_QUEUE_SIZE": "16384",
         "OTEL_BLRP_MAX_QUEUE_SIZE": "16384",
         "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED": "true",
     }

@@ -159,3 +159,36 @@ def test_password_is_not_shown() -> None:
 )
 def test_loopback(endpoint: str, loopback: bool) -> None:
     assert is_loopback(endpoint) is loopback
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["http://[::1", "ftp://u:SECRET@c:1", "http://u:SECRET@:4318", "http://c:99999", "http://c:0", "http://"]
+)
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+def test_what_is_no_url_is_told_without_being_shown(endpoint: str, protocol: str) -> None:
+    target, problems = _target("traces", {f"{BASE}ENDPOINT": endpoint, f"{BASE}PROTOCOL": protocol})
+    assert target is None
+    (problem,) = problems
+    assert problem.startswith("the OTLP endpoint of traces is not a URL")
+    assert "SECRET" not in problem
+
+
+def test_a_query_stays_behind_the_path() -> None:
+    target, _ = _target("traces", {f"{BASE}ENDPOINT": "http://c:1/base/?key=x"})
+    assert target is not None
+    assert target.endpoint == "http://c:1/base/v1/traces?key=x"
+
+
+@pytest.mark.parametrize("asked", ["inf", "1e300", "nan", "-1", "soon"])
+def test_a_timeout_that_no_clock_takes(asked: str) -> None:
+    target, problems = _target("traces", {f"{BASE}TIMEOUT": asked})
+    assert target is not None
+    assert target.timeout_s == 10.0
+    assert len(problems) == 1
+
+
+def test_a_header_that_would_fail_for_ever_is_left_out_and_white_space_is_cut() -> None:
+    target, problems = _target("traces", {f"{BASE}HEADERS": "a=%20b%20,c=x%E2%82%AC,d=e%0A"})
+    assert target is not None
+    assert target.headers == {"a": "b", "d": "e"}
+    assert len(problems) == 1
