@@ -35,6 +35,10 @@ def pytest_configure() -> None:
     # `pytest &` in a script starts with SIGINT ignored, and so would every program that a test sends one to.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # The same for `nohup pytest`, which shall go on all the same: exec resets a handler, and no ignored signal.
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     # What a test's daemon cannot send is no business of the spool of whoever runs the tests.
     os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="sidecar-tests-state-")
 
