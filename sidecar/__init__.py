@@ -4,7 +4,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sidecar.library import AsyncCommand, Command, Progress, Result, arun, astart, run, start
+
+__all__ = ["AsyncCommand", "Command", "Progress", "Result", "__version__", "arun", "astart", "run", "start"]
+
 __version__ = "0.1.0"
 
 load_rest: "Callable[[], None] | None" = None
 """Set where the start-up cache (`sidecar.startup_cache`) is used: loads what it holds for after the spawn."""
+
+
+def __getattr__(name: str) -> object:
+    """The library (docs/library.md), loaded by who asks for it: this module is on each command's way to its spawn."""
+    if name in __all__:
+        import sidecar.library
+
+        return getattr(sidecar.library, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

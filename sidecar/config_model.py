@@ -128,6 +128,12 @@ class Settings(BaseModel):
     socket: str | None = _option(
         "path", "", BOTH, "The daemon's socket; empty = in $XDG_RUNTIME_DIR/sidecar, else in the temporary folder."
     )
+    frames_fd: int | None = _option(
+        "descriptor",
+        "",
+        RUN,
+        "An open descriptor, to which this command's frames go too (docs/wire.md); empty = none.",
+    )
     log: str | None = _option("path", "", RUN, "A file for the sidecar's own diagnostics; empty = none.")
     daemon_idle_timeout_ns: int | None = _option(
         "timeout",

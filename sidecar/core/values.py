@@ -40,6 +40,7 @@ ALLOWED = {
     ),
     "size": "a number of bytes like 500KB, 64MiB or 1GiB (0 = none)",
     "port": "a port from 1 to 65535, or 0 for none",
+    "descriptor": "the number of an open descriptor from 3 up",
     "url": "a URL like http://127.0.0.1:4318, or unix:/path for gRPC",
     "protocol": "http/protobuf or grpc",
     "headers": "name=value pairs separated by commas, percent-encoded, like api-key=abc,x-tenant=a%2Cb",
@@ -47,7 +48,7 @@ ALLOWED = {
 
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
-_NUMERIC = ("timeout", "duration", "heartbeat", "export_interval", "size", "port")
+_NUMERIC = ("timeout", "duration", "heartbeat", "export_interval", "size", "port", "descriptor")
 _SIZES = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 _NAME_START = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 _NAME = _NAME_START + "0123456789"
@@ -177,6 +178,16 @@ def parse_port(text: str) -> int:
     return int(digits)
 
 
+def parse_descriptor(text: str) -> int | None:
+    """The number of a descriptor that is none of the three streams; empty = none."""
+    digits = text.strip()
+    if not digits:
+        return None
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 9 and int(digits) >= 3):
+        raise ValueError(ALLOWED["descriptor"])
+    return int(digits)
+
+
 def parse_url(text: str) -> str | None:
     """An http or https URL, or a Unix socket as gRPC names one (`unix:/path`), kept as it is; empty = none."""
     if not text:
@@ -225,6 +236,7 @@ PARSERS: "dict[str, Callable[[str], object]]" = {
     "families": parse_families,
     "size": parse_size,
     "port": parse_port,
+    "descriptor": parse_descriptor,
     "url": parse_url,
     "protocol": parse_protocol,
     "headers": parse_headers,

@@ -139,6 +139,14 @@ OPTIONS: tuple[tuple[str, str, str | None, str, str, object], ...] = (
         None,
     ),
     (
+        "frames_fd",
+        "frames_fd",
+        "--frames-fd",
+        "SIDECAR_FRAMES_FD",
+        "descriptor",
+        None,
+    ),
+    (
         "log",
         "log",
         "--log",

@@ -7,6 +7,7 @@ from sidecar.supervisor.notes import Notes
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
+    from sidecar.supervisor.frames_fd import FrameCopy
     from sidecar.supervisor.link import Link
     from sidecar.supervisor.options import RunOptions
     from sidecar.supervisor.reports import Frame
@@ -28,6 +29,7 @@ class Delivery:
         self._notes = Notes(options.log)
         self._inline: InlineSink | None = None
         self._before: list[Frame] = []
+        self._copy = None if options.frames_fd is None else self._make_copy(options.frames_fd)
         self.link: Link | None = None
         if options.inline:
             self._go_inline()
@@ -36,6 +38,8 @@ class Delivery:
 
     def send(self, frame: "Frame") -> None:
         try:
+            if self._copy is not None:
+                self._copy.put(frame)
             self._send(frame)
         except Exception as error:  # noqa: BLE001 - a package that is upgraded meanwhile has no module to load any more
             self._notes.write(f"frame not sent: {error!r}")
@@ -55,6 +59,8 @@ class Delivery:
 
     def close(self) -> None:
         """The last frame was sent: hand over what is unsent, within a budget, and let go."""
+        if self._copy is not None:
+            self._copy.close()
         if self._inline is not None:
             self._inline.close(_INLINE_BUDGET_S)
             return
@@ -79,6 +85,11 @@ class Delivery:
             if deadline_ns and not link.settled_delivered:
                 time.sleep(0.002)
         link.close()
+
+    def _make_copy(self, descriptor: int) -> "FrameCopy":
+        from sidecar.supervisor.frames_fd import FrameCopy
+
+        return FrameCopy(descriptor, self._notes)
 
     def _make_link(self) -> None:
         from sidecar import rendezvous

@@ -33,6 +33,7 @@ class RunOptions:
     silence_timeout_ns     None = silence never stops it
     heartbeat_interval_ns  0 = no heartbeats
     pty                    None = as the agent's stdout is
+    frames_fd              a descriptor that gets the frames too; None = none
     socket, log, spool     absolute paths; None = the usual socket and spool, no log
     daemon_environment     further names of variables that a daemon started by us may see
     """
@@ -43,6 +44,7 @@ class RunOptions:
         "capture_command",
         "daemon_environment",
         "drain_grace_ns",
+        "frames_fd",
         "heartbeat_interval_ns",
         "inline",
         "kill_after_ns",
@@ -65,6 +67,7 @@ class RunOptions:
     capture_command: bool
     daemon_environment: tuple[str, ...]
     drain_grace_ns: int
+    frames_fd: int | None
     heartbeat_interval_ns: int
     inline: bool
     kill_after_ns: int

@@ -43,6 +43,12 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     streams = plan_streams(options.pty)
     plug_standard_descriptors()
     as_given(environ)
+    if options.frames_fd is not None:
+        from sidecar.supervisor.frames_fd import keep_from_command
+        from sidecar.supervisor.notes import Notes
+
+        if not keep_from_command(options.frames_fd, Notes(options.log)):
+            options.frames_fd = None
     try:
         signals = SignalSource()
     except OSError as error:

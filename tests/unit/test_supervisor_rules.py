@@ -96,6 +96,7 @@ def options(interval_ns: int, timeout_ns: int | None, tool_call_id: str | None) 
             "capture_command": False,
             "daemon_environment": (),
             "drain_grace_ns": 100 * MS,
+            "frames_fd": None,
             "heartbeat_interval_ns": interval_ns,
             "inline": False,
             "kill_after_ns": 250 * MS,
