@@ -4,7 +4,7 @@ Blocking, standard library only. Every answer is a dict, one per line of the dae
 
     request(path, "list")     {"type": "command", ...} per running command, then {"type": "end", "count"}
     request(path, "status")   {"type": "status", "pid", "version", "socket", "uptimeMs", "commands", ...}
-    request(path, "stop")     {"type": "stopping", "pid"}; the connection ends when the daemon does
+    request(path, "stop")     {"type": "stopping", "pid", "startedTicks"}
     cancel(path, id, ...)     {"type": "cancelling", "commandId", ...}, then the command_settled record
     subscribe(path, filter)   {"type": "snapshot", "commands": N}, N command_started records with
                               "snapshot": true, then records as they happen; docs/wire.md lists them

@@ -23,12 +23,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from sidecar import detach
 from sidecar.core.daemon_environment import daemon_environment
 from sidecar.core.errors import DaemonUnavailable, SidecarError
-from sidecar.daemon import client, listening
+from sidecar.daemon import client, identity, listening
 from sidecar.daemon.connection import Limits
 from sidecar.daemon.fanout import ENCODERS, EncoderFactory
 from sidecar.daemon.listening import AlreadyRunning, Listener
@@ -214,38 +214,21 @@ def _this_sidecar() -> list[str]:
 
 
 def stop_and_wait(path: str, timeout_s: float) -> int:
-    """Ask the daemon on `path` to stop, and wait until its process has gone. Returns its pid.
+    """Ask the daemon on `path` to stop, and wait until its process has gone, if it can be seen (a daemon in another
+    container cannot). Returns its pid, as it says itself.
 
     Raises DaemonUnavailable where none runs, SidecarError where it is still there after `timeout_s`.
     """
-    pid = 0
-    for answer in client.request(path, "stop"):
-        pid = answer["pid"]
+    answer: dict[str, Any] = {}
+    for answer in client.request(path, "stop"):  # noqa: B007 - the last one counts
+        pass
+    pid, ticks = answer["pid"], answer.get("startedTicks")
     deadline = time.monotonic() + timeout_s
-    while _exists(pid):
+    while identity.is_alive(pid, ticks):
         if time.monotonic() >= deadline:
             raise SidecarError(f"daemon {pid} was asked to stop, and is still there after {timeout_s:g} s")
         time.sleep(_STOP_STEP_S)
-    return pid
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return not _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    """Ended, but whoever started it has not looked yet (a container's init that never does)."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            return stat.read().rpartition(b") ")[2][:1] in (b"Z", b"X")
-    except OSError:
-        return False
+    return int(pid)
 
 
 def _affordable(limits: Limits) -> Limits:

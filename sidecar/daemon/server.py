@@ -29,6 +29,7 @@ from typing import Any, Final
 from sidecar import rendezvous
 from sidecar.core import frame as wire
 from sidecar.core.errors import FrameError
+from sidecar.daemon import identity
 from sidecar.daemon.cancelling import Cancels
 from sidecar.daemon.connection import READ_BYTES, Connection, Limits
 from sidecar.daemon.control import list_answer, status_answer
@@ -264,7 +265,7 @@ class Server:
         elif name == "status":
             self._answer(connection, status_answer(self, os.getpid(), now_ns))
         elif name == "stop":
-            self._answer(connection, {"type": "stopping", "pid": os.getpid()})
+            self._answer(connection, identity.stopping())
             self.stop_requested.set()
         elif name == "flush":
             self.sink.send_now(everything=request.get("all") is True)

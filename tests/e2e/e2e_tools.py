@@ -31,6 +31,12 @@ JAEGER_VERSION = "v1.76.0"
 """Of the module; the program says 2.13.0. Its UI is not in the module, and the API needs none."""
 
 
+COMPOSE_SPEC = "github.com/compose-spec/compose-go/v2/cmd"
+COMPOSE_SPEC_VERSION = "v2.9.1"
+MANIFESTS = Path(__file__).parent / "manifests"
+"""A program of our own that reads Kubernetes manifests with the types of k8s.io/api."""
+
+
 class Tool(NamedTuple):
     """`make(work, made)` leaves a program of this name in `made`, which is kept; `work` is for what is not.
     `recipe` is all that the result depends on."""
@@ -64,7 +70,7 @@ def find(name: str) -> str | None:
     if kept.exists():
         return str(kept)
     # Of what is built here the version matters; of the others any will do.
-    return None if tool.make in (_make_collector, _make_jaeger) else shutil.which(name)
+    return None if "go" in tool.needs else shutil.which(name)
 
 
 def why_not(name: str) -> str:
@@ -109,12 +115,26 @@ def _make_collector(work: Path, made: Path) -> None:
 
 
 def _make_jaeger(work: Path, made: Path) -> None:
+    _of_module(work, JAEGER, JAEGER_VERSION, made / "jaeger")
+
+
+def _make_compose_spec(work: Path, made: Path) -> None:
+    _of_module(work, COMPOSE_SPEC, COMPOSE_SPEC_VERSION, made / "compose-spec")
+
+
+def _make_manifests(work: Path, made: Path) -> None:
+    sources = work / "sources"
+    shutil.copytree(MANIFESTS, sources)
+    _go_build(sources, made / "manifests", ".")
+
+
+def _of_module(work: Path, package: str, version: str, program: Path) -> None:
     sources = work / "sources"
     sources.mkdir()
     # A module of its own: `go install` refuses a module that has `replace` in its go.mod.
-    _go(sources, "mod", "init", "jaeger")
-    _go(sources, "get", "-tool", f"{JAEGER}@{JAEGER_VERSION}")
-    _go_build(sources, made / "jaeger", JAEGER)
+    _go(sources, "mod", "init", "made")
+    _go(sources, "get", "-tool", f"{package}@{version}")
+    _go_build(sources, program, package)
 
 
 def _go_build(sources: Path, program: Path, package: str) -> None:
@@ -193,6 +213,10 @@ def _manifest() -> str:
     return MANIFEST.read_text(encoding="utf-8")
 
 
+def _sources(folder: Path) -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.iterdir()))
+
+
 def _debian_tool(name: str, package: str, *, with_share: bool = False) -> Tool:
     release = Path("/etc/debian_version").read_text() if Path("/etc/debian_version").exists() else "no Debian"
     recipe = f"{package} {release} {_LAUNCHER if with_share else ''}"
@@ -205,6 +229,8 @@ TOOLS = {
     for tool in (
         Tool("otelcol", _manifest(), ("go",), _make_collector),
         Tool("jaeger", f"{JAEGER}@{JAEGER_VERSION}", ("go",), _make_jaeger),
+        Tool("compose-spec", f"{COMPOSE_SPEC}@{COMPOSE_SPEC_VERSION}", ("go",), _make_compose_spec),
+        Tool("manifests", _sources(MANIFESTS), ("go",), _make_manifests),
         _debian_tool("prometheus", "prometheus"),
         _debian_tool("promtool", "prometheus"),
         # It does not start without its default templates, whose path is compiled in.
