@@ -29,7 +29,10 @@ def main() -> int:
     try:
         if arguments[:1] == ["run"]:
             gc.disable()
+            _put_folders_back()
             return _run(arguments[1:])
+        if any(descriptor == 1 for descriptor, _ in _moved()):
+            raise SidecarError("the standard output is a folder; give a file, a pipe or a terminal")
         return _command_line(arguments)
     except SidecarError as error:
         posix.write(2, f"sidecar: {error}\n".encode("utf-8", "surrogateescape"))
@@ -41,6 +44,7 @@ def main_sh() -> int:  # noqa: RET503 - supervising does not return
     from sidecar.supervisor.shell import parse_shell
 
     gc.disable()
+    _put_folders_back()
     environ = environment()
     plan = parse_shell(sys.argv[1:], environ)
     if plan.options is None:
@@ -82,6 +86,8 @@ def _resolve_and_start_again(arguments: list[str]) -> "RunOptions | int":
     options = resolve_run_or_exit_code(arguments)
     if isinstance(options, int):
         return options
+    if _moved():
+        return options  # Python would not start again
     from sidecar.supervisor.handover import to_text
 
     again = [sys.executable, "-IS", "-c", _AGAIN.format(path=sys.path)]
@@ -99,6 +105,20 @@ def environment() -> dict[str, str]:
         name.decode(encoding, "surrogateescape"): value.decode(encoding, "surrogateescape")
         for name, value in posix.environ.items()
     }
+
+
+def _moved() -> list[tuple[int, int]]:
+    """Which of the descriptors 0, 1, 2 are folders that were moved out of Python's way (bin/sidecar, start_guard), and
+    where to: "0:5,2:6"."""
+    moved = sys._xoptions.get("sidecar_moved", "")
+    pairs = [pair.split(":") for pair in moved.split(",") if pair] if isinstance(moved, str) else []
+    return [(int(pair[0]), int(pair[-1])) for pair in pairs]
+
+
+def _put_folders_back() -> None:
+    for descriptor, place in _moved():
+        posix.dup2(place, descriptor)
+        posix.close(place)
 
 
 def _supervise(options: "RunOptions", environ: dict[str, str]) -> "NoReturn":

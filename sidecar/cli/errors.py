@@ -31,11 +31,25 @@ def complain(text: str) -> None:
         sys.stderr.write(f"sidecar: {printable(text)}\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
-        pass
+        _to_nowhere(2)
+
+
+def unwritable_text(error: OSError) -> str:
+    """For an OSError that no verb has an answer to: nearly always our own output cannot be written."""
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"cannot write the output: {reason}" if error.filename is None else f"{error.filename}: {reason}"
 
 
 def drop_stdout() -> None:
-    """After a BrokenPipeError: what is still buffered goes nowhere, and the exit does not complain again."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.close(null)
+    """It cannot be written to: what is still buffered goes nowhere, and the exit does not complain again."""
+    _to_nowhere(1)
+
+
+def _to_nowhere(descriptor: int) -> None:
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+    except OSError:
+        return
+    if null != descriptor:
+        os.dup2(null, descriptor)
+        os.close(null)

@@ -17,6 +17,7 @@ from sidecar.cli.errors import (
     EXIT_USAGE,
     complain,
     drop_stdout,
+    unwritable_text,
     usage_text,
 )
 from sidecar.core.errors import SidecarError
@@ -103,7 +104,8 @@ def _guarded(work: "Callable[[], T]") -> "T | int":
     """What `work` returns, or the exit status after whatever it raised was said in one line."""
     try:
         result = work()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # `>&-`
+            sys.stdout.flush()
     except click.exceptions.Exit as end:
         return end.exit_code
     except SystemExit as end:
@@ -122,6 +124,10 @@ def _guarded(work: "Callable[[], T]") -> "T | int":
     except BrokenPipeError:
         drop_stdout()
         return EXIT_BROKEN_PIPE
+    except OSError as error:
+        complain(unwritable_text(error))
+        drop_stdout()
+        return EXIT_USAGE
     return result
 
 

@@ -19,7 +19,8 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typ
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_S_IFMT, _S_IFREG, _S_IFIFO, _S_IFSOCK = 0o170000, 0o100000, 0o010000, 0o140000
+_S_IFMT, _S_IFREG, _S_IFIFO, _S_IFSOCK, _S_IFCHR = 0o170000, 0o100000, 0o010000, 0o140000, 0o020000
+_EBADF = 9
 _FURTHER = range(3, 10)
 """Numbers that a shell's redirections can have; what is above was opened by a program for purposes of its own."""
 _PIPE_BYTES = 65536
@@ -82,6 +83,8 @@ def _sorted_out(pty: bool, groups: list[tuple[int, ...]], on_terminal: tuple[int
         first = group[0]
         status = posix.fstat(first)
         kind = status.st_mode & _S_IFMT
+        if kind != _S_IFCHR and not _takes_writes(first, kind):
+            continue
         if kind == _S_IFREG:
             files.append((first, posix.lseek(first, 0, 1), status.st_size))
         elif kind == _S_IFIFO or (kind == _S_IFSOCK and _is_stream_socket(first)) or posix.isatty(first):
@@ -89,17 +92,35 @@ def _sorted_out(pty: bool, groups: list[tuple[int, ...]], on_terminal: tuple[int
     return Streams(pty, relayed, on_terminal, files)
 
 
+def _takes_writes(descriptor: int, kind: int) -> bool:
+    """Whether it is open for writing. One that is not (`1<file`, O_PATH) shall fail the command as it fails it bare.
+
+    Asked by a write of nothing, which neither a file nor a pipe notices: F_GETFL would mean to import `fcntl`.
+    """
+    if kind == _S_IFSOCK:
+        return True
+    try:
+        posix.write(descriptor, b"")
+    except OSError as error:
+        return error.errno != _EBADF
+    return True
+
+
 def _is_stream_socket(descriptor: int) -> bool:
-    """A socket of messages is given on: a relay would not keep their boundaries."""
+    """A socket of messages is given on: a relay would not keep their boundaries. So is one with nobody at its end."""
     from _socket import SOCK_STREAM, socket
 
     try:
         opened = socket(fileno=posix.dup(descriptor))
     except OSError:
         return False
-    with_stream = opened.type == SOCK_STREAM
-    opened.close()
-    return with_stream
+    try:
+        opened.getpeername()
+        return opened.type == SOCK_STREAM
+    except OSError:
+        return False
+    finally:
+        opened.close()
 
 
 def _further(first: int, status: posix.stat_result) -> tuple[int, ...]:

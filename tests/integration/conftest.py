@@ -16,6 +16,6 @@ def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     installation = Installation(prefix, runtime)
     # The daemon makes the script direct; the installer's form is what the tests of a folder with spaces have.
     subprocess.run([installation.script, "daemon", "start"], env=installation.environ, check=True, capture_output=True)
-    assert installation.script.read_text().startswith(f"#!{prefix}/bin/python3 -IS\n")
+    assert installation.script.read_text().startswith(f"#!{prefix}/bin/python3 -ISXpycache_prefix={prefix}/")
     yield installation
     stop_daemon(installation.socket)

@@ -38,6 +38,80 @@ def test_a_folder_with_spaces_and_a_link_elsewhere(spaced: Installation, tmp_pat
         assert echo(program, spaced.environ) == b"on\n"
 
 
+FOLDERS = {  # those that are folders, and those that are closed
+    "stdin": ((0,), ()),
+    "stdout": ((1,), ()),
+    "stderr": ((2,), ()),
+    "all": ((0, 1, 2), ()),
+    "stdin, without stdout": ((0,), (1,)),
+    "stderr, without the others": ((2,), (0, 1)),
+}
+
+
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_PATH], ids=["open", "path-only"])
+@pytest.mark.parametrize("name", ["sidecar", "sidecar-sh"])
+@pytest.mark.parametrize(("folders", "closed"), FOLDERS.values(), ids=FOLDERS.keys())
+@pytest.mark.parametrize("form", ["spaced", "sidecar"])
+def test_a_folder_as_a_stream(
+    request: pytest.FixtureRequest, form: str, folders: tuple[int, ...], closed: tuple[int, ...], name: str, flags: int
+) -> None:
+    """Python does not start over one: neither the installer's form of the script nor the direct one runs into that."""
+    spaced: Installation = request.getfixturevalue(form)
+    assert spaced.script.read_text().startswith("#!/bin/sh" if form == "spaced" else f"#!{spaced.prefix}/bin/python3")
+
+    def become() -> None:
+        for descriptor in folders:
+            os.dup2(os.open("/", flags), descriptor)
+        os.dup2(os.open("/etc", os.O_RDONLY), 7)  # one that the agent lends stays as it is
+        os.closerange(8, 64)
+        for descriptor in closed:
+            os.close(descriptor)
+
+    script = (
+        "echo out; echo err >&2; read -r x; echo $?;"
+        " for n in 0 1 2 7 8 9; do test -d /dev/fd/$n && echo $n; done >seen; readlink /dev/fd/7 >>seen; exit 3"
+    )
+    seen = []
+    wrapper = [str(spaced.prefix / "bin" / name), *(("run", "--", "/bin/bash") if name == "sidecar" else ())]
+    for words in (["/bin/bash"], wrapper):
+        done = subprocess.run(
+            [*words, "-c", script],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**spaced.environ, "SIDECAR_SOCKET": "/dev/null/none"},  # no daemon to make the script direct
+            close_fds=False,
+            preexec_fn=become,
+            cwd=spaced.prefix,
+            timeout=WAIT_S,
+        )
+        seen.append((done, (spaced.prefix / "seen").read_text()))
+    (bare, bare_saw), (wrapped, wrapped_saw) = seen
+    assert (wrapped.returncode, wrapped.stdout, wrapped.stderr) == (bare.returncode, bare.stdout, bare.stderr)
+    assert wrapped_saw == bare_saw
+    assert wrapped.returncode == 3
+
+
+def test_an_option_for_the_full_parser_with_a_folder_as_stdin(spaced: Installation) -> None:
+    environ = {**spaced.environ, "SIDECAR_SOCKET": "/dev/null/none"}
+    config = spaced.prefix / "config.toml"
+    config.write_text("")
+    words = [str(spaced.script), "run", "--config", str(config), "--", "sh", "-c", "test -d /dev/fd/0; exit $?"]
+    folder = os.open("/", os.O_RDONLY)
+    done = subprocess.run(words, stdin=folder, env=environ, capture_output=True, timeout=WAIT_S)
+    os.close(folder)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_names_of_the_script_are_none_of_the_environments(spaced: Installation) -> None:
+    given = dict.fromkeys(("self", "python", "n", "fd", "moved"), "the agent's")
+    environ = {**spaced.environ, "SIDECAR_SOCKET": "/dev/null/none", **given}
+    words = [str(spaced.script), "run", "--", "env"]
+    shown = subprocess.run(words, stdin=subprocess.DEVNULL, env=environ, capture_output=True, text=True, timeout=WAIT_S)
+    lines = shown.stdout.splitlines()
+    assert [name for name in given if f"{name}=the agent's" not in lines] == []
+    assert not [line for line in lines if line.startswith("sidecar_")]
+
+
 def test_garbage_in_pythons_variables(sidecar: Installation) -> None:
     environ = {**sidecar.environ, "PYTHONPATH": "/no/such", "PYTHONHOME": "/no/such", "PYTHONSTARTUP": "/x"}
     assert echo(sidecar.script, environ) == b"on\n"

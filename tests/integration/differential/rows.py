@@ -3,6 +3,7 @@
 import os
 import re
 import resource
+import select
 import signal
 import socket
 import subprocess
@@ -100,6 +101,57 @@ def _lent_socket(_: Path) -> int:
     ours.close()
     return theirs.detach()
 
+
+# Streams that nobody would give on purpose
+
+
+def _on(number: int, opened):  # type: ignore[no-untyped-def]
+    """In the child: `opened()` as descriptor `number`."""
+
+    def prepare() -> None:
+        descriptor = opened()
+        os.dup2(descriptor, number)
+        if descriptor != number:
+            os.close(descriptor)
+
+    return prepare
+
+
+def _epoll() -> int:
+    watcher = select.epoll()
+    descriptor = os.dup(watcher.fileno())
+    watcher.close()
+    return descriptor
+
+
+def _unconnected() -> int:
+    return socket.socket().detach()
+
+
+def _hung_up() -> int:
+    master, slave = os.openpty()
+    os.close(master)
+    return slave
+
+
+ODD = {
+    "a path only": lambda: os.open("/etc/passwd", os.O_PATH),
+    "a link's path only": lambda: os.open("/proc/self/exe", os.O_PATH | os.O_NOFOLLOW),
+    "a pipe's path only": lambda: os.open(f"/proc/self/fd/{os.pipe()[0]}", os.O_PATH),
+    "a file for reading": lambda: os.open("/etc/passwd", os.O_RDONLY),
+    "a pipe's end for reading": lambda: os.pipe()[0],
+    "neither read nor write": lambda: os.open("/dev/null", 3),
+    "epoll": _epoll,
+    "pidfd": lambda: os.pidfd_open(os.getpid()),
+    "an eventfd, full": lambda: os.eventfd(1, os.EFD_NONBLOCK),
+    "a memfd": lambda: os.memfd_create("m"),
+    "a namespace": lambda: os.open("/proc/self/ns/net", os.O_RDONLY),
+    "a socket without a peer": _unconnected,
+    "a terminal that was hung up": _hung_up,
+}
+LOOKS = (
+    "echo out; echo err >&2; read -t 1 -r x; echo rc=$?; test -t $N; echo $?; stat -L -c %F /dev/fd/$N >$F/odd; exit 3"
+)
 
 WORLDS = [
     Scenario(f"the command's world: {streams}, stdin {stdin}", LOOK, streams=streams, stdin=stdin, world=True)
@@ -200,6 +252,14 @@ ENDS = [
     Scenario("closes its streams and goes on", "exec >&- 2>&-; sleep .3; exit 6", racy=True),
     Scenario("closes its streams and goes on, terminal", "exec >&- 2>&- <&-; sleep .3; exit 6", streams="terminal"),
     Scenario("output from a child that outlives the leader", "(sleep .03; echo late) & echo early; wait", racy=True),
+]  # fmt: skip
+
+STRANGE = [
+    Scenario(f"descriptor {number}: {name}", LOOKS.replace("$N", str(number)), prepare=_on(number, opened))
+    for name, opened in ODD.items()
+    for number in (0, 1, 2)
+] + [
+    Scenario("stdin for writing only", LOOKS.replace("$N", "0"), prepare=_on(0, lambda: os.open("/dev/null", os.O_WRONLY))),
 ]  # fmt: skip
 
 SIGNALLED = [

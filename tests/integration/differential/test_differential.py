@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from harness import Observation, Right, Scenario, observe
 from reports import REPORTS
-from rows import EDGES, ENDS, LEFT, SHELL, SIGNALLED, STREAMED, TERMINAL, WORLDS
+from rows import EDGES, ENDS, LEFT, SHELL, SIGNALLED, STRANGE, STREAMED, TERMINAL, WORLDS
 from supervised import Installation, on_linux
 
 pytestmark = [on_linux, pytest.mark.timeout(0)]
-ALL = [*REPORTS, *WORLDS, *STREAMED, *ENDS, *SIGNALLED, *LEFT, *EDGES, *TERMINAL, *SHELL]
+ALL = [*REPORTS, *WORLDS, *STREAMED, *STRANGE, *ENDS, *SIGNALLED, *LEFT, *EDGES, *TERMINAL, *SHELL]
 _AT_ONCE = 4
 """Repetitions side by side: they mostly wait, and get into each other's way."""
 RACY = [scenario for scenario in ALL if scenario.racy]

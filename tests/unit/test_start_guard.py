@@ -1,0 +1,60 @@
+"""What is put in front of `encodings`: there when it is valid, without a trace, and no harm when it is not."""
+
+import encodings
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sidecar import start_guard
+
+_LOOK = "import sys, encodings; print(sys.pycache_prefix, sys._xoptions, [n for n in vars(encodings) if 'clear' in n])"
+
+
+def start(prefix: Path, **options: object) -> "subprocess.CompletedProcess[str]":
+    words = [sys.executable, "-IS", "-X", f"pycache_prefix={prefix}", "-c", _LOOK]
+    return subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def written(prefix: Path) -> Path:
+    start_guard.write(str(prefix))
+    (path,) = prefix.rglob("*.pyc")
+    return path
+
+
+def test_it_leaves_no_trace_where_there_is_no_folder(tmp_path: Path) -> None:
+    written(tmp_path)
+    assert start(tmp_path).stdout.startswith("None {'pycache_prefix'")
+    assert start(tmp_path).stdout.endswith("[]\n")
+
+
+def test_a_folder_is_moved_and_that_is_told(tmp_path: Path) -> None:
+    written(tmp_path)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    done = start(tmp_path, stdin=folder)
+    os.close(folder)
+    assert done.returncode == 0
+    assert "'sidecar_moved': '0:3'" in done.stdout
+
+
+@pytest.mark.parametrize("damage", ["none there", "torn", "of another time"])
+def test_python_starts_without_it(tmp_path: Path, damage: str) -> None:
+    path = written(tmp_path)
+    content = path.read_bytes()
+    if damage == "torn":
+        path.write_bytes(content[:10])
+    elif damage == "of another time":
+        path.write_bytes(content[:8] + b"\0\0\0\0" + content[12:])
+    else:
+        path.unlink()
+    done = start(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_python_without_sources_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encodings, "__file__", encodings.__file__ + "c")
+    with pytest.raises((OSError, ValueError)):
+        start_guard.write(str(tmp_path))
+    assert list(tmp_path.rglob("*.pyc")) == []
