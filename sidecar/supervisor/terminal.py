@@ -38,12 +38,12 @@ class Terminal:
         self._saved: list[object] | None = None
         self._agent_shows = os.isatty(1)
         self._uncooked = False
+        self._given: list[object] | None = None
         self._copy_settings()
         if not (self.reads_keys and self.in_foreground()):
             self._cook(False)
         self.copy_size()
-        # A session's leader is nobody's job; its group is an orphan, which no terminal can stop.
-        if self._is_controlling() and os.getsid(0) != self._supervisor_pid:
+        if self._is_controlling() and (os.getsid(0) != self._supervisor_pid or _has_companions(self._supervisor_pid)):
             self._report, self._reporter = os.pipe()
 
     def enter(self) -> None:
@@ -130,6 +130,8 @@ class Terminal:
         if not self.reads_keys or self._saved is not None or not self.in_foreground():
             return
         try:
+            # A shell that edits its own line has its terminal raw while it starts a job behind it.
+            self._copy_settings()
             settings = termios.tcgetattr(0)
             self.take_typed_ahead()
             raw = [*settings[:6], list(settings[6])]
@@ -201,6 +203,7 @@ class Terminal:
             return
         try:
             settings = termios.tcgetattr(self.slave)
+            is_ours = settings == self._given
             if cooked and self._uncooked:
                 settings[1] |= termios.OPOST
             elif not cooked and settings[1] & termios.OPOST:
@@ -208,6 +211,8 @@ class Terminal:
             else:
                 return
             termios.tcsetattr(self.slave, termios.TCSANOW, settings)
+            if is_ours:
+                self._given = termios.tcgetattr(self.slave)
         except (OSError, termios.error):
             return
         self._uncooked = not cooked
@@ -222,14 +227,39 @@ class Terminal:
             return False
 
     def _copy_settings(self) -> None:
+        """The agent's settings, unless the command has changed those that it was given."""
         import termios
 
         if self.agent is None:
             return
         try:
+            if self._given not in (None, termios.tcgetattr(self.slave)):
+                return
             termios.tcsetattr(self.slave, termios.TCSANOW, termios.tcgetattr(self.agent))
+            self._given, self._uncooked = termios.tcgetattr(self.slave), False
         except (OSError, termios.error):
             return
+
+
+def _has_companions(pid: int, proc: str = "/proc") -> bool:
+    """Whether we, a session's leader, were started by a supervisor: then its companions make us a job, and stoppable.
+
+    Any other leader's group is an orphan, which no terminal can stop: nobody of its session is its parent's. The holder
+    is a child of that supervisor, as we are.
+    """
+    parent = os.getppid()
+    try:
+        with open(f"{proc}/{parent}/task/{parent}/children", "rb") as file:  # proc(5), CONFIG_PROC_CHILDREN
+            siblings = [int(word) for word in file.read().split()]
+    except (OSError, ValueError):
+        return False
+    for sibling in siblings:
+        try:
+            if sibling != pid and os.getsid(sibling) == pid:
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def _lines_typed(end_of_file: bytes) -> bytes:

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,9 +24,10 @@ PROMPT = b"READY> "
 class Shell(Screen):
     """bash as somebody uses it, with job control."""
 
-    def __init__(self, sidecar: Installation, flags: tuple[str, ...] | None) -> None:
+    def __init__(self, sidecar: Installation, flags: tuple[str, ...] | None, *, edits: bool = False) -> None:
         environ = {**sidecar.environ, "PS1": PROMPT.decode(), "TERM": "dumb", "HISTFILE": "/dev/null"}
-        super().__init__(["bash", "--norc", "--noprofile", "--noediting", "-i"], environ)
+        options = () if edits else ("--noediting",)
+        super().__init__(["bash", "--norc", "--noprofile", *options, "-i"], environ)
         self.prefix = "" if flags is None else f"{sidecar.script} run {' '.join(flags)} -- "
         self.prompt()
 
@@ -61,8 +63,9 @@ class Shell(Screen):
 
 
 @contextlib.contextmanager
-def shell(sidecar: Installation, flags: tuple[str, ...] | None) -> Iterator[Shell]:
-    shown = Shell(sidecar, flags)
+def shell(sidecar: Installation, flags: tuple[str, ...] | None, *, edits: bool = False) -> Iterator[Shell]:
+    """`edits`: with readline, which has the terminal raw while bash waits for a line."""
+    shown = Shell(sidecar, flags, edits=edits)
     try:
         yield shown
     finally:
@@ -220,3 +223,38 @@ def test_a_suspended_job_is_cancelled_from_elsewhere(
         bash.until_jobs_say(b"Terminated")
         bash.line("stty size")
         assert b"47 203" in bash.prompt()
+
+
+@pytest.mark.parametrize("flags", MODES, ids=IDS)
+def test_started_behind_a_shell_that_edits_its_line_and_brought_to_the_front(
+    sidecar: Installation, flags: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    """readline has the terminal raw at the start; in front the command's is as the shell gives it to its jobs."""
+    with shell(sidecar, flags, edits=True) as bash:
+        bash.line("bind 'set enable-bracketed-paste off'")
+        bash.prompt()
+        until(lambda: not termios.tcgetattr(bash.slave)[3] & termios.ICANON)
+        bash.run(tmp_path / "script", "read x; echo got $x; stty -a | grep -o -e ' -*icanon' -e ' -*echo '", " &")
+        bash.sync()
+        bash.until_jobs_say(b"Stopped")
+        bash.line("fg")
+        bash.until_text(b"script\r\n")  # what it brings to the front
+        bash.type(b"words\n")
+        bash.until_text(b"words\r\ngot words\r\n icanon\r\n echo ")
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_control_z_stops_what_is_wrapped_twice(sidecar: Installation, times: int, tmp_path: Path) -> None:
+    with shell(sidecar, ()) as bash:
+        bash.prefix *= times
+        bash.run(tmp_path / "script", "echo begun; read x; echo got $x; exit 3")
+        bash.until_text(b"begun\r\n")
+        for _ in range(2):
+            bash.type(b"\x1a")
+            assert b"Stopped" in bash.prompt()
+            bash.line("fg")
+            bash.until_text(b"script\r\n")
+        bash.line("words")
+        assert b"got words\r\n" in bash.prompt()
+        bash.line("echo rc=$?")
+        assert b"rc=3" in bash.prompt()
