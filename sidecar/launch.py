@@ -40,25 +40,46 @@ def main() -> int:
 
 
 def main_sh() -> int:  # noqa: RET503 - supervising does not return
-    """The `sidecar-sh` command: a shell whose command strings are supervised."""
+    """The `sidecar-sh` command: a shell whose command strings are supervised. Also what links to it are called as."""
     from sidecar.supervisor.shell import parse_shell
+    from sidecar.supervisor.shim import is_launcher
 
     gc.disable()
     _put_folders_back()
     environ = environment()
-    plan = parse_shell(sys.argv[1:], environ)
+    called = called_as()
+    if is_launcher(called):
+        return _launch(called, environ)
+    plan = parse_shell(sys.argv[1:], environ, called)
     if plan.options is None:
-        from sidecar.supervisor.run import as_given
-        from sidecar.supervisor.spawn import give_back_dispositions, ignored_by_the_shell
-
-        as_given(environ)
-        give_back_dispositions(ignored_by_the_shell())
+        _give_back(plan.environ)
         try:
-            posix.execve(plan.argv[0], plan.argv, environ)
+            posix.execve(plan.program, plan.argv, plan.environ)
         except OSError as error:
-            posix.write(2, f"sidecar-sh: {plan.argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
+            posix.write(2, f"sidecar-sh: {plan.program}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
             return 127 if isinstance(error, (FileNotFoundError, NotADirectoryError)) else 126
-    _supervise(plan.options, {**environ, "SIDECAR_ACTIVE": "1"})
+    _supervise(plan.options, {**plan.environ, "SIDECAR_ACTIVE": "1"})
+
+
+def called_as() -> str:
+    """The path of the link or script that was started; the shell in front of an installed script hands it on."""
+    return str(sys._xoptions.get("sidecar_called", sys.argv[0]))
+
+
+def _launch(called: str, environ: dict[str, str]) -> int:
+    from sidecar.agents.launcher import launch
+
+    _give_back(environ)
+    return launch(called, sys.argv[1:], environ)
+
+
+def _give_back(environ: dict[str, str]) -> None:
+    """What Python changed of the process and its environment, before something else takes its place."""
+    from sidecar.supervisor.run import as_given
+    from sidecar.supervisor.spawn import give_back_dispositions, ignored_by_the_shell
+
+    as_given(environ)
+    give_back_dispositions(ignored_by_the_shell())
 
 
 def _run(arguments: list[str]) -> int:

@@ -40,6 +40,7 @@ VERBS = {
     "explain": ("sidecar.cli.explain:explain", "Say why a running command is silent, and what to do."),
     "why": ("sidecar.cli.why:why", "Say the same of any process of yours, by its pid."),
     "cancel": ("sidecar.cli.cancel:cancel", "Stop a running command, and say what came of it."),
+    "setup": ("sidecar.cli.setup:setup", "Have an agent run its shell through the sidecar; or no longer."),
     "bridge": ("sidecar.cli.bridge:bridge", "Stand between a client and its agent, and add the heartbeats."),
     "config": ("sidecar.cli.config:config", "Explain the configuration: show, check, path."),
     "daemon": ("sidecar.cli.daemon:daemon", "Run, start, stop and ask the daemon."),

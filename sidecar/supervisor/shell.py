@@ -4,6 +4,7 @@
     sidecar-sh 'STRING'                    one word that is no file: as -c (Claude Code's shell prefix)
     sidecar-sh SCRIPT [ARG...]             a script file, supervised
     sidecar-sh                             interactive, or commands from stdin: the real shell, unsupervised
+    bash, sh                               a link of that name in a folder of PATH: as that shell (supervisor/shim.py)
 
 Quoting is never touched: the string goes to the shell as it came. Inside a command that is supervised already
 (SIDECAR_ACTIVE), and around an agent's own helper processes (AI_AGENT ending in `_harness`: hooks and stdio
@@ -14,37 +15,58 @@ then run by the real shell, unsupervised.
 import os
 
 from sidecar.supervisor.options import RunOptions, parse_run
+from sidecar.supervisor.shim import shim_of
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sidecar.supervisor.shim import Shim
+
 _DEFAULT_SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
 
 
 class ShellPlan:
-    """`argv`: the real shell and its words. `options`: how to supervise it; None = exec it as it is."""
+    """`argv`: the real shell's words, its name first. `options`: how to supervise it; None = exec `program` as it is.
 
-    __slots__ = ("argv", "options")
+    `environ`: what it is given, which differs from what we were given by PATH alone.
+    """
 
-    def __init__(self, argv: list[str], options: RunOptions | None) -> None:
+    __slots__ = ("argv", "environ", "options", "program")
+
+    def __init__(self, program: str, argv: list[str], environ: "dict[str, str]", options: RunOptions | None) -> None:
+        self.program = program
         self.argv = argv
+        self.environ = environ
         self.options = options
 
 
-def parse_shell(words: list[str], environ: "Mapping[str, str]") -> ShellPlan:
-    """What to do for `sidecar-sh WORDS`."""
-    shell = environ.get("SIDECAR_SHELL") or next(
+def parse_shell(words: list[str], environ: "Mapping[str, str]", called: str = "") -> ShellPlan:
+    """What to do for `sidecar-sh WORDS`; `called` is the path of the link or script that was started."""
+    program = environ.get("SIDECAR_SHELL") or next(
         (path for path in _DEFAULT_SHELLS if os.access(path, os.X_OK)), "/bin/sh"
     )
-    argv = [shell, *words]
-    if len(words) == 1 and not words[0].startswith("-") and not os.path.exists(words[0]):
-        argv = [shell, "-c", words[0]]
+    given, name = dict(environ), program
+    shim = shim_of(called, environ)
+    if shim is not None:
+        given["PATH"] = shim.path
+        found = _on_path(shim)
+        if found is not None:
+            program, name = found, shim.name
+    argv = [name, *words]
+    if shim is None and len(words) == 1 and not words[0].startswith("-") and not os.path.exists(words[0]):
+        argv = [name, "-c", words[0]]
     if not words or environ.get("SIDECAR_ACTIVE") or environ.get("AI_AGENT", "").endswith("_harness"):
-        return ShellPlan(argv, None)
-    if not _runs_something(argv[1:]):
-        return ShellPlan(argv, None)
-    return ShellPlan(argv, parse_run(["--", *argv], environ))
+        return ShellPlan(program, argv, given, None)
+    if not _runs_something(argv[1:]) or (shim is not None and not shim.supervises):
+        return ShellPlan(program, argv, given, None)
+    return ShellPlan(program, argv, given, parse_run(["--", *argv], given))
+
+
+def _on_path(shim: "Shim") -> str | None:
+    """The shell that PATH has behind the shim."""
+    paths = (f"{folder or '.'}/{shim.name}" for folder in shim.path.split(":"))
+    return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
 
 
 def _runs_something(words: list[str]) -> bool:

@@ -1,0 +1,175 @@
+"""Doing and undoing the edits of a plan: what would change, and changing it. The way a user's files are touched.
+
+Apply: each file's bytes are kept, then written down, then replaced at once; what is done already is left alone, so that
+twice is once. Undo: a file that is as we left it gets its old bytes back, to the byte; from one that was changed
+meanwhile only what is ours is taken out, and that is said.
+"""
+
+import difflib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sidecar.agents import files
+from sidecar.agents.edits import Edit, Link, NotUnderstood, TextEdit
+from sidecar.agents.places import is_sidecar_sh
+from sidecar.agents.records import Record, digest
+from sidecar.core.errors import UsageError
+from sidecar.core.values import printable
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happens to one path. `diff` is a unified diff; `note` is what a user must know of it."""
+
+    path: str
+    diff: str
+    note: str = ""
+
+
+def plan_apply(edits: Sequence[Edit], within: str | None = None) -> list[Change]:
+    """What `apply` would do. Raises UsageError for what would be refused."""
+    return [change for edit in edits if (change := _apply(edit, None, within)) is not None]
+
+
+def apply(edits: Sequence[Edit], record: Record, within: str | None = None) -> list[Change]:
+    """Do what is not done yet. All is looked at before anything is changed. Raises UsageError."""
+    plan_apply(edits, within)
+    return [change for edit in edits if (change := _apply(edit, record, within)) is not None]
+
+
+def plan_undo(edits: Sequence[Edit], record: Record, within: str | None = None) -> list[Change]:
+    """What `undo` would do. Raises UsageError for what would be refused."""
+    return [change for edit in reversed(edits) if (change := _undo(edit, record, within, do=False)) is not None]
+
+
+def undo(edits: Sequence[Edit], record: Record, within: str | None = None) -> list[Change]:
+    """Take out what is ours, and forget it. Raises UsageError."""
+    plan_undo(edits, record, within)
+    done = [change for edit in reversed(edits) if (change := _undo(edit, record, within, do=True)) is not None]
+    record.drop()
+    return done
+
+
+def _apply(edit: Edit, record: Record | None, within: str | None) -> Change | None:
+    if isinstance(edit, Link):
+        return _link(edit, record)
+    found = files.look(edit.path, within)
+    try:
+        text = found.text()
+        if found.data is not None and edit.is_done(text):
+            return None
+        after = edit.do(text).encode()
+    except NotUnderstood as error:
+        raise UsageError(f"{printable(edit.path)}: {error}; nothing was changed") from None
+    if record is not None:
+        before = _before(edit, found, record)
+        made = files.make_folders(found.real)
+        record.keep(edit.path, before, after, made)
+        files.replace(found, after, edit.mode)
+    return Change(edit.path, _diff(edit.path, found.data, after))
+
+
+def _before(edit: TextEdit, found: files.Found, record: Record) -> bytes | None:
+    """What an undo shall come back to: the file as it is, less what an earlier apply of ours has left in it."""
+    if found.data is None or not edit.is_left(found.text()):
+        return found.data
+    entry = record.entry(edit.path)
+    before = record.before(entry) if entry is not None else None
+    if entry is not None and digest(found.data) == entry.digest:
+        return before
+    return _without(edit, found, before, has_entry=entry is not None)
+
+
+def _undo(edit: Edit, record: Record, within: str | None, *, do: bool) -> Change | None:
+    entry = record.entry(edit.path)
+    made = entry.made if entry is not None else []
+    if isinstance(edit, Link):
+        return _unlink(edit, made, do=do)
+    found = files.look(edit.path, within)
+    if found.data is None:
+        return None
+    before = record.before(entry) if entry is not None else None
+    note = ""
+    if entry is not None and digest(found.data) == entry.digest:
+        after = before
+    else:
+        after = _without(edit, found, before, has_entry=entry is not None)
+        if after == found.data:
+            return None
+        if after != before:
+            note = "it was changed since: only what sidecar had put in is taken out, the rest stays as it is"
+    if do:
+        if after is None:
+            files.remove(found)
+            files.remove_folders(made)
+        else:
+            files.replace(found, after, edit.mode)
+    return Change(edit.path, _diff(edit.path, found.data, after), note)
+
+
+def _without(edit: TextEdit, found: files.Found, before: bytes | None, *, has_entry: bool) -> bytes | None:
+    """The bytes without what is ours; the backup's, where that leaves a difference of white space at the end only."""
+    original = before.decode() if before is not None else None if has_entry else ""
+    try:
+        text = edit.undo(found.text(), original)
+    except NotUnderstood as error:
+        raise UsageError(f"{printable(edit.path)}: {error}; nothing was changed") from None
+    if text is None:
+        return None
+    after = text.encode()
+    return before if before is not None and after.rstrip() == before.rstrip() else after
+
+
+def _link(edit: Link, record: Record | None) -> Change | None:
+    target = _target(edit)
+    if target == edit.target:
+        return None
+    if record is not None:
+        made = files.make_folders(edit.path)
+        record.keep(edit.path, None, os.fsencode(edit.target), made)
+        scratch = f"{edit.path}.{os.getpid()}"
+        try:
+            os.symlink(edit.target, scratch)
+            os.rename(scratch, edit.path)
+        except OSError as error:
+            raise UsageError(f"{printable(edit.path)}: cannot be made: {error.strerror}") from None
+    old = f"-link to {printable(target)}\n" if target is not None else ""
+    return Change(edit.path, f"--- {_name(edit.path, target)}\n+++ {edit.path}\n{old}+link to {edit.target}\n")
+
+
+def _unlink(edit: Link, made: list[str], *, do: bool) -> Change | None:
+    target = _target(edit)
+    if target is None:
+        return None
+    if do:
+        try:
+            os.unlink(edit.path)
+        except OSError as error:
+            raise UsageError(f"{printable(edit.path)}: cannot be removed: {error.strerror}") from None
+        files.remove_folders(made)
+    return Change(edit.path, f"--- {edit.path}\n+++ /dev/null\n-link to {printable(target)}\n")
+
+
+def _target(edit: Link) -> str | None:
+    """Where the link points; None where there is none. Raises UsageError for what is not a link of ours."""
+    try:
+        target = os.readlink(edit.path)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        raise UsageError(f"{printable(edit.path)}: is there already, and no link of ours") from None
+    if not is_sidecar_sh(target):
+        raise UsageError(f"{printable(edit.path)}: is a link to {printable(target)}, and not ours")
+    return target
+
+
+def _diff(path: str, before: bytes | None, after: bytes | None) -> str:
+    old = (before or b"").decode("utf-8", "replace").splitlines(keepends=True)
+    new = (after or b"").decode("utf-8", "replace").splitlines(keepends=True)
+    lines = difflib.unified_diff(old, new, _name(path, before), _name(path, after))
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _name(path: str, data: object) -> str:
+    return "/dev/null" if data is None else path

@@ -1,0 +1,328 @@
+"""`sidecar setup` on a user's own files: done, twice done, undone to the byte; refused where it is not understood."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sidecar.agents import changes, records
+from sidecar.agents.catalog import AGENTS, SCOPES, USER
+from sidecar.agents.places import Places
+from sidecar.cli.main import root
+from sidecar.core.errors import UsageError
+
+SHELL = "/opt/sidecar/bin/sidecar-sh"
+PAIRS = [(name, scope) for name, agent in AGENTS.items() for scope in agent.scopes]
+
+
+class World:
+    """A home and a project of their own, and `sidecar setup` in them."""
+
+    def __init__(self, folder: Path, **environ: str) -> None:
+        self.home, self.project = folder / "home", folder / "project"
+        self.home.mkdir()
+        self.project.mkdir()
+        self.places = Places({"HOME": str(self.home), "SHELL": "/bin/bash", **environ}, str(self.project), SHELL)
+
+    def _setup(self, action: str, name: str, scope: str) -> list[changes.Change]:
+        project = None if scope == USER else self.places.project
+        edits = AGENTS[name].planned(self.places, scope)
+        with records.locked(self.places.state):
+            record = records.load(self.places.state, name, scope, project)
+            act = changes.apply if action == "apply" else changes.undo
+            return act(edits, record, project)
+
+    def apply(self, name: str, scope: str = USER) -> list[changes.Change]:
+        return self._setup("apply", name, scope)
+
+    def undo(self, name: str, scope: str = USER) -> list[changes.Change]:
+        return self._setup("undo", name, scope)
+
+    def seen(self) -> dict[str, object]:
+        """Every path below home and project but our own records: bytes, link target or mode."""
+        found: dict[str, object] = {}
+        for base in (self.home, self.project):
+            for path in base.rglob("*"):
+                if ".local/state" in str(path) or path.name in (".local",):
+                    continue
+                what = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else "folder"
+                found[str(path)] = (what, path.lstat().st_mode)
+        return found
+
+    def text_file(self, name: str, scope: str = USER) -> Path:
+        """The one file of the user's that is edited."""
+        (edit,) = [each for each in AGENTS[name].planned(self.places, scope) if hasattr(each, "undo")][:1]
+        return Path(edit.path)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "scope"), PAIRS)
+class TestEach:
+    def test_done_and_undone_is_as_before(self, world: World, name: str, scope: str) -> None:
+        before = world.seen()
+        assert world.apply(name, scope)
+        assert world.seen() != before
+        assert world.undo(name, scope)
+        assert world.seen() == before
+
+    def test_twice_is_once(self, world: World, name: str, scope: str) -> None:
+        world.apply(name, scope)
+        once = world.seen()
+        assert world.apply(name, scope) == []
+        assert world.seen() == once
+        world.undo(name, scope)
+        assert world.undo(name, scope) == []
+
+    def test_showing_changes_nothing(self, world: World, name: str, scope: str) -> None:
+        before = world.seen()
+        shown = changes.plan_apply(AGENTS[name].planned(world.places, scope))
+        assert world.seen() == before
+        assert "".join(change.diff for change in shown).count(SHELL) or name in shown[-1].diff
+        assert [change.diff for change in world.apply(name, scope)] == [change.diff for change in shown]
+
+    def test_the_sidecar_installed_elsewhere_takes_over(self, world: World, name: str, scope: str) -> None:
+        before = world.seen()
+        world.apply(name, scope)
+        world.places = Places(world.places.environ, world.places.project, "/new/bin/sidecar-sh")
+        world.apply(name, scope)
+        assert SHELL not in str(world.seen())
+        world.undo(name, scope)
+        assert world.seen() == before
+
+    def test_without_its_records_it_is_undone_too(self, world: World, name: str, scope: str) -> None:
+        world.apply(name, scope)
+        world.places = Places(
+            {**world.places.environ, "XDG_STATE_HOME": str(world.home / ".local/state2")}, world.places.project, SHELL
+        )
+        world.undo(name, scope)
+        assert SHELL not in str(world.seen())
+        assert "sidecar:" not in str(world.seen())
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_settings_of_any_shape_come_back_to_the_byte(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    world = World(tmp_path_factory.mktemp("any"))
+    value = data.draw(
+        st.dictionaries(st.sampled_from(["env", "a", "permissions"]), st.dictionaries(st.text(), st.text()))
+    )
+    blank = data.draw(st.sampled_from(["", "\n", "\n\n", " // mine\n"]))
+    indent = data.draw(st.sampled_from([None, 1, 2, "\t"]))
+    text = json.dumps(value, indent=indent) + blank
+    path = world.home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_bytes(text.encode())
+    world.apply("claude-code")
+    once = path.read_bytes()
+    assert world.apply("claude-code") == []
+    assert path.read_bytes() == once
+    world.undo("claude-code")
+    assert path.read_bytes() == text.encode()
+
+
+class TestChangedInBetween:
+    def test_json_keeps_what_the_user_put_in(self, world: World) -> None:
+        path = world.text_file("claude-code")
+        path.parent.mkdir()
+        path.write_text('{\n  // mine\n  "model": "x"\n}\n')
+        world.apply("claude-code")
+        path.write_text(path.read_text().replace('"x"', '"y", "theme": "dark"'))
+        (change,) = world.undo("claude-code")
+        assert path.read_text() == '{\n  // mine\n  "model": "y", "theme": "dark"\n}\n'
+        assert "changed since" in change.note
+
+    def test_two_agents_in_one_start_up_file(self, world: World) -> None:
+        path = world.home / ".bashrc"
+        path.write_text("alias ll='ls -l'")
+        world.apply("qwen-code")
+        world.apply("gemini-cli")
+        world.undo("qwen-code")
+        assert "gemini-cli" in path.read_text()
+        assert "qwen-code" not in path.read_text()
+        world.undo("gemini-cli")
+        assert path.read_text().rstrip() == "alias ll='ls -l'"
+
+    def test_a_value_of_the_users_own_is_left(self, world: World) -> None:
+        path = world.text_file("claude-code")
+        world.apply("claude-code")
+        path.write_text('{"env": {"CLAUDE_CODE_SHELL_PREFIX": "/usr/bin/nice"}}')
+        assert world.undo("claude-code") == []
+        assert "nice" in path.read_text()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        "text", ["{", "[]", '{"env": 1}', '{"env": {"CLAUDE_CODE_SHELL_PREFIX": "/usr/bin/nice"}}']
+    )
+    def test_what_it_does_not_understand(self, world: World, text: str) -> None:
+        path = world.text_file("claude-code")
+        path.parent.mkdir()
+        path.write_text(text)
+        with pytest.raises(UsageError, match=r"settings\.json: .*nothing was changed"):
+            world.apply("claude-code")
+        assert path.read_text() == text
+
+    def test_bytes_that_are_no_text(self, world: World) -> None:
+        path = world.text_file("claude-code")
+        path.parent.mkdir()
+        path.write_bytes(b'{"a": "\xff"}')
+        with pytest.raises(UsageError, match="not UTF-8"):
+            world.apply("claude-code")
+
+    def test_a_link_that_leads_nowhere(self, world: World) -> None:
+        path = world.text_file("claude-code")
+        path.parent.mkdir()
+        path.symlink_to("/nonexistent/settings.json")
+        with pytest.raises(UsageError, match=r"a link to /nonexistent/settings\.json, which is not there"):
+            world.apply("claude-code")
+
+    def test_a_link_out_of_the_project(self, world: World) -> None:
+        target = world.home / "precious.json"
+        target.write_text("{}")
+        path = world.text_file("claude-code", "project")
+        path.parent.mkdir()
+        path.symlink_to(target)
+        with pytest.raises(UsageError, match="leads out of the project"):
+            world.apply("claude-code", "project")
+        assert target.read_text() == "{}"
+
+    def test_a_second_name(self, world: World) -> None:
+        path = world.text_file("claude-code")
+        path.parent.mkdir()
+        path.write_text("{}")
+        os.link(path, world.home / "other")
+        with pytest.raises(UsageError, match="hard links"):
+            world.apply("claude-code")
+
+    def test_a_pipe(self, world: World) -> None:
+        path = world.text_file("claude-code")
+        path.parent.mkdir()
+        os.mkfifo(path)
+        with pytest.raises(UsageError, match="not a regular file"):
+            world.apply("claude-code")
+
+    def test_something_in_the_place_of_a_shim(self, world: World) -> None:
+        place = Path(world.places.agent_folder("path"), "shims", "bash")
+        place.parent.mkdir(parents=True)
+        place.symlink_to("/bin/bash")
+        with pytest.raises(UsageError, match="is a link to /bin/bash, and not ours"):
+            world.apply("path")
+
+    def test_marks_that_do_not_pair(self, world: World) -> None:
+        (world.home / ".bashrc").write_text("# >>> sidecar: qwen-code >>>\n")
+        with pytest.raises(UsageError, match="do not pair"):
+            world.apply("qwen-code")
+        assert not Path(world.places.agent_folder("qwen-code")).exists(), "all is looked at before anything is changed"
+
+    @pytest.mark.parametrize(
+        ("content", "why"),
+        [('{"v": 2}', "made by a newer sidecar"), ("{", "not a record"), ('{"v": 1, "files": 3}', "not a record")],
+    )
+    def test_records_of_another_kind(self, world: World, content: str, why: str) -> None:
+        folder = Path(world.places.state, "claude-code.user")
+        folder.mkdir(parents=True)
+        (folder / "record.json").write_text(content)
+        with pytest.raises(UsageError, match=why):
+            world.apply("claude-code")
+
+    def test_the_scope_of_an_agent_that_has_none(self, world: World) -> None:
+        for name, agent in AGENTS.items():
+            for scope in set(SCOPES) - set(agent.scopes):
+                with pytest.raises(UsageError, match="--scope user"):
+                    world.apply(name, scope)
+
+    @pytest.mark.parametrize("environ", [{"HOME": ""}, {"HOME": "relative"}, {"CLAUDE_CONFIG_DIR": "relative"}])
+    def test_variables_that_name_no_place(self, tmp_path: Path, environ: dict[str, str]) -> None:
+        places = Places({"HOME": str(tmp_path), **environ}, str(tmp_path), SHELL)
+        with pytest.raises(UsageError, match="not an absolute path"):
+            AGENTS["claude-code"].planned(places, USER)
+
+
+class TestFiles:
+    def test_a_dotfile_that_is_a_link_stays_one(self, world: World) -> None:
+        target = world.home / "dotfiles" / "claude.json"
+        target.parent.mkdir()
+        target.write_text("{}\n")
+        path = world.text_file("claude-code")
+        path.parent.mkdir()
+        path.symlink_to(target)
+        world.apply("claude-code")
+        assert path.is_symlink()
+        assert SHELL in target.read_text()
+        world.undo("claude-code")
+        assert target.read_text() == "{}\n"
+
+    @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+    def test_its_mode_stays(self, world: World, mode: int) -> None:
+        path = world.text_file("claude-code")
+        path.parent.mkdir()
+        path.write_text("{}")
+        path.chmod(mode)
+        world.apply("claude-code")
+        assert path.stat().st_mode & 0o7777 == mode
+
+    def test_what_is_new_is_the_users_alone(self, world: World) -> None:
+        world.apply("claude-code")
+        path = world.text_file("claude-code")
+        assert path.stat().st_mode & 0o7777 == 0o600
+        assert Path(world.places.state).stat().st_mode & 0o7777 == 0o700
+        for each in Path(world.places.state).rglob("*"):
+            assert each.stat().st_mode & 0o077 == 0
+
+    def test_the_variables_that_move_a_home(self, tmp_path: Path) -> None:
+        world = World(tmp_path, CLAUDE_CONFIG_DIR=str(tmp_path / "c"), XDG_DATA_HOME=str(tmp_path / "d"))
+        world.apply("claude-code")
+        world.apply("path")
+        assert (tmp_path / "c" / "settings.json").exists()
+        assert (tmp_path / "d" / "sidecar" / "agents" / "path" / "shims" / "bash").is_symlink()
+        assert not (world.home / ".claude").exists()
+
+    @pytest.mark.parametrize(
+        ("shell", "file"),
+        [
+            ("/bin/bash", ".bashrc"),
+            ("/usr/bin/zsh", ".zshrc"),
+            ("/usr/bin/fish", ".config/fish/conf.d/sidecar-qwen-code.fish"),
+            ("/bin/dash", ".profile"),
+            ("", ".profile"),
+        ],
+    )
+    def test_the_start_up_file_is_that_of_the_users_shell(self, tmp_path: Path, shell: str, file: str) -> None:
+        world = World(tmp_path, SHELL=shell)
+        world.apply("qwen-code")
+        assert "agents/qwen-code/launch" in (world.home / file).read_text()
+
+
+class TestCommandLine:
+    def test_it_shows_by_default(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        for name in ("CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "XDG_DATA_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        shown = CliRunner().invoke(root, ["setup", "claude-code"])
+        assert shown.exit_code == 0
+        assert shown.output == CliRunner().invoke(root, ["setup", "claude-code", "--print"]).output
+        assert "+++ " + str(tmp_path / ".claude" / "settings.json") in shown.output
+        assert list(tmp_path.iterdir()) == []
+
+    def test_done_and_undone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        for name in ("CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "XDG_DATA_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        answers: list[Any] = [
+            CliRunner().invoke(root, ["setup", "claude-code", word]) for word in ("--apply", "--undo")
+        ]
+        answers.append(CliRunner().invoke(root, ["setup", "claude-code", "--undo"]))
+        assert [answer.exit_code for answer in answers] == [0, 0, 0]
+        assert "nothing to undo" in answers[-1].output
+        assert not (tmp_path / ".claude").exists()
