@@ -203,6 +203,17 @@ class Settings(BaseModel):
         flag_of=DAEMON,
     )
 
+    history: str | None = _option(
+        "path",
+        "",
+        DAEMON,
+        "The file for what ran lately; empty = history.db in $XDG_STATE_HOME/sidecar, else ~/.local/state/sidecar.",
+        flag_of="",
+    )
+    history_max_commands: int = _option(
+        "count", "10000", DAEMON, "How many commands it keeps, the oldest goes first; 0 = there is none.", flag_of=""
+    )
+
     @field_validator("*", mode="plain")
     @classmethod
     def _parse(cls, value: str, info: ValidationInfo) -> object:

@@ -127,10 +127,15 @@ def _daemon_settings(resolved: Resolved) -> life.DaemonSettings:
 
 def _telemetry(resolved: Resolved) -> "TelemetrySink":
     """The telemetry behind the daemon. Imported here: OpenTelemetry takes half a second."""
+    from sidecar.history.store import History, default_path
+    from sidecar.history.writer import RecordingSink
     from sidecar.telemetry.configured import telemetry_settings
     from sidecar.telemetry.pipeline import Telemetry
 
-    return Telemetry(telemetry_settings(resolved, "daemon"))
+    telemetry = Telemetry(telemetry_settings(resolved, "daemon"))
+    path = resolved.settings.history or default_path(os.environ)
+    most = resolved.settings.history_max_commands
+    return RecordingSink(telemetry, lambda: History(path, most)) if path is not None and most else telemetry
 
 
 def _leave() -> NoReturn:

@@ -1,4 +1,4 @@
-"""`sidecar explain`: why a running command is silent, from what its supervisor told the daemon last.
+"""`sidecar explain`: why a command is silent, from what its supervisor told the daemon last; or was, if it has ended.
 
 0    it is explained, or there is nothing to explain since it is not silent
 125  no daemon, no such command, or more than one
@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
+from sidecar.cli.history import ended, ending
 from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.cli.ps import span_text
 from sidecar.cli.verdict_words import in_words
-from sidecar.core.errors import UsageError
+from sidecar.core.errors import DaemonUnavailable, SidecarError, UsageError
 from sidecar.core.values import printable
 from sidecar.core.verdict_texts import advice, sentences
 from sidecar.daemon.client import request
@@ -28,16 +29,19 @@ Record = dict[str, Any]
 @click.option("--json", "as_json", is_flag=True, help="For programs: the daemon's record, with the words added.")
 @socket_options
 def explain(command_id: str, as_json: bool, socket: str | None, config_path: str | None) -> None:
-    """Say why a running command is silent: in two sentences, with the facts, what to do next, and what was not seen.
+    """Say why a command is silent: in two sentences, with the facts, what to do next, and what was not seen.
 
     COMMAND_ID is the command's id, or as much of its beginning as no other running command has; `sidecar ps` shows
-    it. For a process that was not started by `sidecar run` there is `sidecar why PID`.
+    it. Of one that has ended (`sidecar history`) it says why it was silent when it was looked at last. For a process
+    that was not started by `sidecar run` there is `sidecar why PID`.
     """
-    answers = request(daemon_socket(socket, config_path), "list")
-    found = find(command_id, [answer for answer in answers if answer.get("type") == "command"])
-    subject = f"{found['program']} (pid {found['pid']})"
+    found = _running_or_ended(command_id, daemon_socket(socket, config_path), config_path)
+    subject = f"{found['program']} (pid {found['pid']})" if "pid" in found else str(found["program"])
     if as_json:
         click.echo(json.dumps(with_words(found, subject), indent=2))
+        return
+    if "endUnixMs" in found:
+        _tell_of_ended(found, subject)
         return
     silent_ms = int(found["lastOutputAgeMs"] if "lastOutputAgeMs" in found else found["elapsedMs"])
     output = "its last output was" if found.get("hasOutput") else "it has written nothing for"
@@ -49,6 +53,35 @@ def explain(command_id: str, as_json: bool, socket: str | None, config_path: str
         return
     for line in in_words(found, subject):
         click.echo(line)
+
+
+def _running_or_ended(prefix: str, path: str, config_path: str | None) -> Record:
+    """The one running command whose id begins so, else the one that has ended. Raises UsageError, DaemonUnavailable."""
+    missing: SidecarError
+    try:
+        answers = request(path, "list")
+        return find(prefix, [answer for answer in answers if answer.get("type") == "command"])
+    except (UsageError, DaemonUnavailable) as error:
+        missing = error
+    if len(prefix) < MIN_PREFIX_CHARS or "is the beginning of" in str(missing):
+        raise missing
+    found = ended(config_path, prefix.lower())
+    if not found:
+        raise missing
+    return find(prefix, found)
+
+
+def _tell_of_ended(found: Record, subject: str) -> None:
+    ran, silence = (span_text(int(found.get(key, 0))) for key in ("elapsedMs", "longestSilenceMs"))
+    click.echo(f"{printable(subject)} ran for {ran} and has ended: {ending(found)}. Its longest silence was {silence}.")
+    if "stop" in found:
+        click.echo(f"It was stopped: {printable(str(found['stop'].get('evidence') or found['stop'].get('askedBy')))}.")
+    if "verdict" in found:
+        click.echo("When it was silent and looked at last:")
+        click.echo()
+        for line in in_words(found, subject):
+            if not line.startswith("next "):  # there is nothing left to do
+                click.echo(line)
 
 
 def find(prefix: str, commands: Sequence[Record]) -> Record:

@@ -22,6 +22,7 @@ _METAVARS = {
     "program": "PATH",
     "size": "SIZE",
     "port": "PORT",
+    "count": "N",
     "descriptor": "N",
     "url": "URL",
     "protocol": "PROTOCOL",

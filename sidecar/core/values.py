@@ -39,6 +39,7 @@ ALLOWED = {
         f"names of programs separated by commas, like git,npm,pytest, at most {MAX_FAMILY_CHARACTERS} characters each"
     ),
     "size": "a number of bytes like 500KB, 64MiB or 1GiB (0 = none)",
+    "count": "a number like 1000 (0 = none)",
     "port": "a port from 1 to 65535, or 0 for none",
     "descriptor": "the number of an open descriptor from 3 up",
     "url": "a URL like http://127.0.0.1:4318, or unix:/path for gRPC",
@@ -48,7 +49,7 @@ ALLOWED = {
 
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
-_NUMERIC = ("timeout", "duration", "heartbeat", "export_interval", "size", "port", "descriptor")
+_NUMERIC = ("timeout", "duration", "heartbeat", "export_interval", "size", "count", "port", "descriptor")
 _SIZES = {"": 1, "B": 1, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 _NAME_START = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 _NAME = _NAME_START + "0123456789"
@@ -170,6 +171,14 @@ def parse_size(text: str) -> int:
     return int(digits) * factor
 
 
+def parse_count(text: str) -> int:
+    """How many; 0 = none."""
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 9):
+        raise ValueError(ALLOWED["count"])
+    return int(digits)
+
+
 def parse_port(text: str) -> int:
     """A TCP port; 0 = none."""
     digits = text.strip()
@@ -235,6 +244,7 @@ PARSERS: "dict[str, Callable[[str], object]]" = {
     "verdict_limits": parse_verdict_limits,
     "families": parse_families,
     "size": parse_size,
+    "count": parse_count,
     "port": parse_port,
     "descriptor": parse_descriptor,
     "url": parse_url,

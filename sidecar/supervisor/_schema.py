@@ -258,4 +258,20 @@ OPTIONS: tuple[tuple[str, str, str | None, str, str, object], ...] = (
         "duration",
         604_800_000_000_000,
     ),
+    (
+        "history",
+        "history",
+        None,
+        "SIDECAR_HISTORY",
+        "path",
+        None,
+    ),
+    (
+        "history_max_commands",
+        "history_max_commands",
+        None,
+        "SIDECAR_HISTORY_MAX_COMMANDS",
+        "count",
+        10_000,
+    ),
 )

@@ -129,6 +129,7 @@ GOOD = {
     "families": ["git,npm", ""],
     "verdict_limits": ["stopped:1m=cancel", "may_be_hung:5s=report,sleeping:1h=report", ""],
     "port": ["0", "65535"],
+    "count": ["0", "10000"],
     "descriptor": ["3", "17", ""],
     "url": ["", "http://a", "https://b:1/c"],
     "protocol": ["grpc", "http/protobuf"],

@@ -1,0 +1,168 @@
+"""`sidecar history`: what ran here lately, from the daemon's local store. Needs no daemon."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import click
+
+from sidecar.cli.errors import complain
+from sidecar.cli.parameters import config_parameter
+from sidecar.cli.ps import GAP, WIDE_COLUMNS, span_text, unique_prefixes
+from sidecar.config import load_settings
+from sidecar.core.errors import UsageError
+from sidecar.core.values import parse_duration, printable
+from sidecar.core.verdict_names import ALL, GROUPS
+from sidecar.history.store import History, HistoryUnavailable, default_path
+
+Record = Mapping[str, Any]
+
+COLUMNS: Final = ("ENDED", "PROGRAM", "RAN", "SILENT", "HOW", "LAST VERDICT", "COMMAND ID", "TOOL CALL", "SESSION")
+_NUMBERS: Final = (0, 2, 3)
+_ALWAYS: Final = 5
+_SEARCHED: Final = 1_000_000
+"""With a condition all that is kept is looked at: the store is bounded."""
+
+
+def _with_config(command: click.Command) -> click.Command:
+    command.params.append(config_parameter())
+    return command
+
+
+@_with_config
+@click.command("history", short_help="What ran here lately, with verdicts and the longest silence.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@click.option("--program", metavar="NAME", help="Only this program.")
+@click.option("--session-id", metavar="ID", help="Only this session.")
+@click.option(
+    "--verdict", metavar="NAME", help="Only where a silence had this verdict, or the last one is of this group."
+)
+@click.option("--silent-for", metavar="DURATION", help="Only where a silence lasted at least so long.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: one array, with everything that is kept.")
+def history(
+    limit: int,
+    program: str | None,
+    session_id: str | None,
+    verdict: str | None,
+    silent_for: str | None,
+    as_json: bool,
+    config_path: str | None,
+) -> None:
+    """List the commands that ended lately, the latest first.
+
+    SILENT is the longest time without output, HOW the way it ended, LAST VERDICT why it was silent when it was looked
+    at last. `sidecar explain COMMAND_ID` says more. The daemon keeps the last 10000 commands (`history_max_commands`).
+    """
+    wanted = _conditions(program, session_id, verdict, silent_for)
+    records = latest(config_path, _SEARCHED if wanted else limit)
+    found = [record for record in records if all(condition(record) for condition in wanted)][:limit]
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    elif found:
+        _print_table(found, time.time_ns() // 1_000_000)
+    else:
+        complain("no such command has ended" if records else "no command has ended yet")
+
+
+def latest(config_path: str | None, limit: int) -> list[dict[str, Any]]:
+    """The commands that ended last; none where there is no history yet. Raises UsageError where it cannot be read."""
+    return _read(config_path, lambda store: store.latest(limit))
+
+
+def ended(config_path: str | None, prefix: str, limit: int = 10) -> list[dict[str, Any]]:
+    """Ended commands whose id begins so. As `latest`."""
+    return _read(config_path, lambda store: store.begins_with(prefix, limit))
+
+
+def _read(config_path: str | None, ask: Callable[[History], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    settings = load_settings({}, os.environ, config_path).settings
+    path = settings.history or default_path(os.environ)
+    if path is None or not os.path.exists(path):
+        return []
+    try:
+        store = History(path, settings.history_max_commands, read_only=True)
+        try:
+            return ask(store)
+        finally:
+            store.close()
+    except HistoryUnavailable as error:
+        raise UsageError(str(error)) from None
+
+
+def ending(record: Record) -> str:
+    """How it ended, in a word or two: `exit 0`, `SIGKILL`, `timeout`, `cancelled`, `lost`, `ENOENT`."""
+    reason = record.get("reason")
+    if reason == "exited":
+        return f"exit {record.get('exitCode', '?')}"
+    if reason == "signaled":
+        return str(record.get("signal", "signal"))
+    if reason == "spawn_failed":
+        return str(record.get("error", "not started"))
+    return str(reason)
+
+
+def cells(record: Record, command_id: str, now_unix_ms: int) -> tuple[str, ...]:
+    """One row, in the order of COLUMNS; `-` where nothing is known."""
+    return (
+        f"{span_text(max(0, now_unix_ms - int(record['endUnixMs'])))} ago",
+        _word(record.get("program")),
+        span_text(int(record.get("elapsedMs", 0))),
+        span_text(int(record.get("longestSilenceMs", 0))),
+        _word(ending(record)),
+        _word(record.get("verdict")),
+        command_id,
+        _word(record.get("toolCallId")),
+        _word(record.get("sessionId")),
+    )
+
+
+def _conditions(
+    program: str | None, session_id: str | None, verdict: str | None, silent_for: str | None
+) -> list[Callable[[Record], bool]]:
+    conditions: list[Callable[[Record], bool]] = []
+    if program is not None:
+        conditions.append(lambda record: record.get("program") == program)
+    if session_id is not None:
+        conditions.append(lambda record: record.get("sessionId") == session_id)
+    if verdict is not None:
+        if verdict not in ALL and verdict not in GROUPS:
+            raise UsageError(f"{printable(verdict)} is no verdict and no group of verdicts (see docs/verdicts.md)")
+        conditions.append(lambda record: record.get("group") == verdict or verdict in _verdicts(record))
+    if silent_for is not None:
+        try:
+            least_ms = parse_duration(silent_for) // 1_000_000
+        except ValueError as error:
+            raise UsageError(f"--silent-for: {error}") from None
+        conditions.append(lambda record: int(record.get("longestSilenceMs", 0)) >= least_ms)
+    return conditions
+
+
+def _verdicts(record: Record) -> set[str]:
+    named = {name for _from, _to, bands in record.get("silences", ()) for _at, name in bands}
+    return named | {str(record.get("verdict"))}
+
+
+def _word(value: object) -> str:
+    return "-" if value in (None, "") else printable(str(value))
+
+
+def _print_table(records: Sequence[Record], now_unix_ms: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
+    ids = unique_prefixes([str(record.get("commandId", "")) for record in records])
+    rows = [cells(record, command_id, now_unix_ms) for record, command_id in zip(records, ids, strict=True)]
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
+    shown = [index for index in range(len(COLUMNS)) if index < _ALWAYS or any(row[index] != "-" for row in rows)]
+    for index in shown:
+        justify: Literal["left", "right"] = "right" if index in _NUMBERS else "left"
+        table.add_column(COLUMNS[index], justify=justify, no_wrap=True, overflow="ellipsis")
+    for record, row in zip(records, rows, strict=True):
+        style = "" if record.get("reason") == "exited" and record.get("exitCode") == 0 else "yellow"
+        table.add_row(*(Text(row[index]) for index in shown), style=style)
+    console.print(table)

@@ -1,0 +1,140 @@
+"""The file of the history: SQLite in WAL mode, private, bounded by a number of commands. Whoever opens it may be one of
+several; a file that is broken is put aside and begun anew, since nothing depends on what it says."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from typing import Any, Final
+
+from sidecar.core.errors import SpoolUnavailable
+from sidecar.telemetry import spool_place
+
+Record = dict[str, Any]
+
+HISTORY_NAME: Final = "history.db"
+_BUSY_S: Final = 1.0
+_VERSION: Final = 1
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS commands (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT UNIQUE NOT NULL,
+    ended_unix_ms INTEGER NOT NULL,
+    record TEXT NOT NULL
+) STRICT;
+"""
+
+
+class HistoryUnavailable(SpoolUnavailable):
+    """The file cannot be used: its folder is not ours, it is broken, or there is none. One line."""
+
+
+def default_path(environ: Mapping[str, str]) -> str | None:
+    """history.db beside the spool; None without a home."""
+    spool = spool_place.default_path(environ)
+    return None if spool is None else os.path.join(os.path.dirname(spool), HISTORY_NAME)
+
+
+class History:
+    """Opened at once. Raises HistoryUnavailable; every method may raise it too.
+
+    `max_commands`: of more, those that ended first go. `read_only`: for who only looks; the file must be there.
+    """
+
+    def __init__(self, path: str, max_commands: int, *, read_only: bool = False) -> None:
+        self._path = path
+        self._max_commands = max_commands
+        self._connection = self._read() if read_only else self._open()
+
+    def add(self, records: Iterable[Record], ended_unix_ms: int) -> None:
+        """Keep commands that have ended. One that is there already stays as it was."""
+        rows = [
+            (record["commandId"], ended_unix_ms, json.dumps(record, ensure_ascii=False, separators=(",", ":")))
+            for record in records
+        ]
+        try:
+            with self._connection:
+                self._connection.executemany(
+                    "INSERT INTO commands (id, ended_unix_ms, record) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                    rows,
+                )
+                self._connection.execute(
+                    "DELETE FROM commands WHERE number <= (SELECT max(number) FROM commands) - ?", (self._max_commands,)
+                )
+        except sqlite3.Error as error:
+            raise HistoryUnavailable(f"cannot write {self._path}: {error}") from None
+
+    def latest(self, limit: int) -> list[Record]:
+        """The last `limit` commands to have ended, the latest first, each with `endUnixMs`."""
+        return self._select("ORDER BY number DESC LIMIT ?", (limit,))
+
+    def begins_with(self, prefix: str, limit: int) -> list[Record]:
+        """Those whose id begins so, the latest first."""
+        return self._select("WHERE substr(id, 1, ?) = ? ORDER BY number DESC LIMIT ?", (len(prefix), prefix, limit))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _select(self, rest: str, values: tuple[Any, ...]) -> list[Record]:
+        try:
+            query = f"SELECT ended_unix_ms, record FROM commands {rest}"  # noqa: S608 - `rest` is one of ours, above
+            with closing(self._connection.execute(query, values)) as rows:
+                return [{**json.loads(text), "endUnixMs": ended_unix_ms} for ended_unix_ms, text in rows]
+        except (sqlite3.Error, ValueError) as error:
+            raise HistoryUnavailable(f"cannot read {self._path}: {error}") from None
+
+    def _read(self) -> sqlite3.Connection:
+        if not os.path.exists(self._path):
+            raise HistoryUnavailable(f"there is no history yet: {self._path} does not exist")
+        self._private(create=False)
+        try:
+            connection = _connect(self._path)
+            connection.execute("PRAGMA query_only = ON")
+        except sqlite3.Error as error:
+            raise HistoryUnavailable(f"cannot read {self._path}: {error}") from None
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        self._private(create=True)
+        try:
+            return self._prepared()
+        except sqlite3.OperationalError as error:  # locked, full, read-only: not the file's fault
+            raise HistoryUnavailable(f"cannot open {self._path}: {error}") from None
+        except sqlite3.DatabaseError:
+            os.replace(self._path, f"{self._path}.broken")
+            for suffix in ("-wal", "-shm"):
+                if os.path.exists(self._path + suffix):
+                    os.unlink(self._path + suffix)
+            self._private(create=True)
+        try:
+            return self._prepared()
+        except sqlite3.Error as error:
+            raise HistoryUnavailable(f"cannot open {self._path}: {error}") from None
+
+    def _prepared(self) -> sqlite3.Connection:
+        connection = _connect(self._path)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A power failure may cost the last seconds; they are worth less than a wait for the disk at each command.
+            connection.execute("PRAGMA synchronous = NORMAL")
+            if connection.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION):
+                raise sqlite3.DatabaseError("of another version")
+            connection.executescript(f"{_SCHEMA} PRAGMA user_version = {_VERSION};")
+            connection.execute("SELECT max(number) FROM commands").fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _private(self, *, create: bool) -> None:
+        try:
+            if create:
+                spool_place.private_folder(os.path.dirname(self._path))
+            os.close(spool_place.private_file(self._path, create=create))
+        except SpoolUnavailable as error:
+            raise HistoryUnavailable(str(error).replace("the spool follows", "the history follows")) from None
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False)

@@ -1,0 +1,63 @@
+"""`sidecar history`, and `sidecar explain` of what has ended, with a real daemon and real commands."""
+
+import json
+import os
+import signal
+import subprocess
+
+from supervised import Installation, stop_daemon, until
+
+
+def verb(sidecar: Installation, *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [str(sidecar.script), *words], capture_output=True, text=True, env=sidecar.environ, timeout=30, check=False
+    )
+
+
+def test_what_ended_is_told_with_its_silence_and_verdict(sidecar: Installation) -> None:
+    session = f"session-{os.getpid()}"
+    flags = ("--session-id", session, "--heartbeat-interval", "500ms", "--verdict-after", "200ms")
+    assert sidecar.run("sleep", "2.5", flags=flags).status == 0
+    assert sidecar.run("sh", "-c", "exit 3", flags=("--session-id", session)).status == 3
+    killed = sidecar.run("sh", "-c", "kill -KILL $$", flags=("--session-id", session))
+    assert killed.status == -signal.SIGKILL
+
+    def told() -> list[dict[str, object]]:
+        return json.loads(verb(sidecar, "history", "--session-id", session, "--json").stdout or "[]")
+
+    until(lambda: len(told()) == 3)
+    last, middle, first = told()
+    assert (last["reason"], last["signal"]) == ("signaled", "SIGKILL")
+    assert middle["exitCode"] == 3
+    assert first["verdict"] == "sleeping"
+    assert first["longestSilenceMs"] >= 2400  # type: ignore[operator]
+    (silence,) = first["silences"]  # type: ignore[misc]
+    assert silence[0] == 0
+    assert silence[2][-1][1] == "sleeping"
+
+    table = verb(sidecar, "history", "--session-id", session)
+    assert [line.split()[2] for line in table.stdout.splitlines()[1:]] == ["sh", "sh", "sleep"]
+    only = verb(sidecar, "history", "--session-id", session, "--verdict", "sleeping", "--json")
+    assert [one["commandId"] for one in json.loads(only.stdout)] == [first["commandId"]]
+
+    explained = verb(sidecar, "explain", str(first["commandId"]))
+    assert explained.returncode == 0
+    assert "has ended: exit 0" in explained.stdout
+    assert "sleeping (waiting)" in explained.stdout
+
+
+def test_it_is_there_without_a_daemon_and_after_one(sidecar: Installation) -> None:
+    session = f"after-{os.getpid()}"
+    assert sidecar.run("true", flags=("--session-id", session)).status == 0
+    stop_daemon(sidecar.socket)  # it writes before it ends
+    found = json.loads(verb(sidecar, "history", "--session-id", session, "--json").stdout)
+    assert [one["program"] for one in found] == ["true"]
+    assert verb(sidecar, "explain", found[0]["commandId"]).returncode == 0
+    assert verb(sidecar, "explain", "ffffffff").returncode == 125
+
+
+def test_where_nothing_has_ended(sidecar: Installation, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    environ = {**sidecar.environ, "XDG_STATE_HOME": str(tmp_path)}
+    done = subprocess.run([str(sidecar.script), "history"], capture_output=True, text=True, env=environ, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no command has ended yet" in done.stderr
