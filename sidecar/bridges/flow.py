@@ -1,7 +1,7 @@
-"""One direction of a bridge: bytes from a descriptor to another, each line shown to somebody before it is passed on.
+"""One direction of a bridge: bytes from a descriptor to another, each line shown before anything follows it.
 
-Bytes go on as they came, in pieces as they came: nothing waits for the end of a line. `insert` puts a line of ours in
-between, and only where the stream stands at the end of a line.
+Bytes go on as they came, in pieces as they came: nothing waits for the end of a line, nor for who looks at it. `insert`
+puts a line of ours in between, and only where the stream stands at the end of a line.
 """
 
 import os
@@ -65,8 +65,8 @@ class Flow:
         if not data:
             self.ended = True
             return False
-        self._look(data)
         self._put(data)
+        self._look(data)
         return True
 
     def insert(self, line: bytes) -> bool:

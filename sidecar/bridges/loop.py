@@ -25,6 +25,8 @@ class Protocols(Protocol):
 
     def record(self, record: dict[str, Any]) -> bytes: ...
 
+    def passed_on(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -56,10 +58,10 @@ class _Loop:
             self._move(self._to_agent, ready)
             self._ends()
             for record in self._news.records():
-                self._read_on()  # what the agent has written already may end the call
+                self._read_on()  # what either has written already may end the call
                 line = self._said.record(record)
-                if line:
-                    self._to_client.insert(line)
+                if line and self._to_client.insert(line):
+                    self._said.passed_on()
         self._said.close()
         return self._agent.ending
 
@@ -93,10 +95,12 @@ class _Loop:
             flow.read()
 
     def _read_on(self) -> None:
-        """What the agent has written already, unless it is a flood: what is not read yet comes after us in any case."""
-        for _ in range(_MAX_READS):
-            if not (self._stdout_open and self._to_client.wants_read and self._to_client.read()):
-                return
+        """What both have written already, unless it is a flood: what is not read yet comes after us in any case."""
+        for flow, is_open in ((self._to_client, self._stdout_open), (self._to_agent, self._stdin_open)):
+            for _ in range(_MAX_READS):
+                # Asked first: the client's end may be one that blocks, and is not ours to change.
+                if not (is_open and flow.wants_read and _is_readable(flow.source) and flow.read()):
+                    break
 
     def _ends(self) -> None:
         if self._stdin_open and self._to_agent.done:
@@ -122,3 +126,8 @@ class _Loop:
             self._to_client.ended = True
         return self._to_client.done
 
+
+def _is_readable(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

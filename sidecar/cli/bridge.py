@@ -4,16 +4,18 @@ The exit status is the agent's, or its signal; 125, 126 and 127 as for `sidecar 
 """
 
 import os
+from collections.abc import Callable
 from typing import NoReturn
 
 import click
 
 from sidecar.bridges.agent import Agent
-from sidecar.bridges.loop import run
+from sidecar.bridges.loop import Protocols, run
 from sidecar.bridges.news import News
 from sidecar.cli.errors import complain
 from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.gateways.acp_bridge import AcpBridge
+from sidecar.gateways.stream_json_bridge import StreamJsonBridge
 from sidecar.supervisor.leave import leave
 from sidecar.supervisor.signals import SignalSource
 from sidecar.supervisor.spawn import SpawnError
@@ -35,6 +37,26 @@ def bridge() -> None:
 @click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- AGENT [ARG]...")
 def acp(agent: tuple[str, ...], socket: str | None, config_path: str | None) -> None:
     """ACP: a heartbeat is a `session/update` with the tool call's own id, the status in_progress, and `_meta` only."""
+    _between(agent, socket, config_path, AcpBridge)
+
+
+@bridge.command(
+    "stream-json", context_settings=_WORDS, short_help="For an agent that writes stream-json (Claude Code, Qwen Code)."
+)
+@socket_options
+@click.argument("agent", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- AGENT [ARG]...")
+def stream_json(agent: tuple[str, ...], socket: str | None, config_path: str | None) -> None:
+    """stream-json: a heartbeat is a `tool_progress` in the agent's own dialect, with the tool call's own id.
+
+    Qwen Code's clients get it only with --include-partial-messages. An agent that beats by itself (Qwen Code 0.24.4,
+    Claude Code 2.1.332 and later) is not doubled: its client gets the verdict, as a `system` message.
+    """
+    _between(agent, socket, config_path, lambda bridge_id: StreamJsonBridge(bridge_id, agent))
+
+
+def _between(
+    agent: tuple[str, ...], socket: str | None, config_path: str | None, said: Callable[[str], Protocols]
+) -> NoReturn:
     path = daemon_socket(socket, config_path)
     signals = SignalSource()
     try:
@@ -42,7 +64,7 @@ def acp(agent: tuple[str, ...], socket: str | None, config_path: str | None) -> 
     except SpawnError as error:
         complain(str(error))
         _leave(error.exit_code, None)
-    exit_code, signal_number = run(process, AcpBridge(process.bridge_id), News(path), signals)
+    exit_code, signal_number = run(process, said(process.bridge_id), News(path), signals)
     _leave(exit_code, signal_number)
 
 

@@ -18,8 +18,24 @@ def command_text(argv: "Sequence[str]") -> str:
         if not word.startswith("-") or word == "--":
             break
         if "c" in word and not word.startswith("--"):
-            return argv[index + 1]
+            return _unwrapped(argv[index + 1])
     return " ".join(argv)
+
+
+def _unwrapped(text: str) -> str:
+    """The command in what Claude Code (2.1) gives its shell: `source FILE ... && eval 'COMMAND' && pwd -P >| FILE`."""
+    _, found, after = text.partition(" && eval ")
+    if not found:
+        _, found, after = text.partition(" && { eval ")
+    quoted, found, _ = after.rpartition(" && pwd -P >| ")
+    if not found:
+        return text
+    quoted = quoted.removesuffix("; }")
+    for redirected in (" < /dev/null", " \\< /dev/null"):
+        quoted = quoted.removesuffix(redirected)
+    if len(quoted) < 2 or quoted[0] != "'" or quoted[-1] != "'":
+        return text if " " in quoted or "'" in quoted else quoted
+    return quoted[1:-1].replace("'\"'\"'", "'")
 
 
 def match_key(bridge_id: str, text: str) -> str:

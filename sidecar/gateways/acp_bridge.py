@@ -12,8 +12,9 @@ from typing import Any
 
 from sidecar.core import frame as wire
 from sidecar.gateways import acp
+from sidecar.gateways.commands import Commands, News, mapping
 from sidecar.gateways.context import Context, Record
-from sidecar.gateways.gate import Call, Gate
+from sidecar.gateways.gate import Gate
 from sidecar.gateways.matching import Matcher
 
 BEAT_BY_THEMSELVES = frozenset({"qwen-code"})
@@ -29,11 +30,10 @@ class AcpBridge:
     """Give it each line before it is passed on; what `record` returns goes to the client, behind whole lines only."""
 
     def __init__(self, bridge_id: str) -> None:
-        self._bridge_id = bridge_id
         self._gate = Gate()
         self._matcher = Matcher(bridge_id)
-        self._commands: dict[str, Record] = {}
-        self._told_verdicts: dict[str, str] = {}
+        self._commands = Commands(bridge_id, self._matcher)
+        self._offered: News | None = None
         self._agent_beats = False
 
     def agent_line(self, line: bytes | None) -> None:
@@ -57,47 +57,33 @@ class AcpBridge:
 
     def record(self, record: Record) -> bytes:
         """What the daemon said (a record of the format ndjson), as a line for the client; empty = nothing."""
-        kind = record.get("type")
-        if kind == wire.STARTED:
-            if record.get("bridgeId") == self._bridge_id:
-                command_id = record["commandId"]
-                self._commands[command_id] = record
-                self._matcher.command_started(command_id, record.get("toolCallId"), record.get("matchKey"))
+        self._offered = None
+        news = self._commands.news(record, self._gate.open_calls())
+        update = None if news is None else self._update(news)
+        if news is None or update is None:
             return b""
-        if kind == wire.SETTLED:
-            self._forget(record["commandId"])
-            return b""
-        command_id = record.get("commandId") or _sidecar_of(record).get("commandId")
-        command = self._commands.get(str(command_id))
-        if command is None:
-            return b""
-        call = self._matcher.call_of(str(command_id), self._gate.open_calls())
-        if call is None or not self._gate.may_beat(*call):
-            return b""
-        update = self._update(command, record, call)
-        if update is None:
-            return b""
-        notification = {"jsonrpc": "2.0", "method": acp.METHOD, "params": {"sessionId": call[0], "update": update}}
+        self._offered = news
+        notification = {
+            "jsonrpc": "2.0",
+            "method": acp.METHOD,
+            "params": {"sessionId": news.call[0], "update": update},
+        }
         return json.dumps(notification, separators=(",", ":")).encode() + b"\n"
 
-    def _update(self, command: Record, record: Record, call: Call) -> Record | None:
-        if record.get("type") == wire.VERDICT:
-            update = acp.update(command, record, Context(tool_call_id=call[1]))
+    def passed_on(self) -> None:
+        """The line that `record` gave last is with the client."""
+        if self._offered is not None:
+            self._commands.told(self._offered)
+
+    def _update(self, news: News) -> Record | None:
+        if news.record.get("type") == wire.VERDICT:
+            update = acp.update(news.command, news.record, Context(tool_call_id=news.call[1]))
         else:
-            update = {"sessionUpdate": "tool_call_update", **record, "toolCallId": call[1]}
-        verdict = _sidecar_of(update or {}).get("verdict")
-        changed = verdict is not None and verdict != self._told_verdicts.get(command["commandId"])
-        if verdict is not None:
-            self._told_verdicts[command["commandId"]] = verdict
+            update = {"sessionUpdate": "tool_call_update", **news.record, "toolCallId": news.call[1]}
         if update is not None and self._agent_beats:
             update["_meta"] = {key: value for key, value in update["_meta"].items() if key != "shellProgress"}
-            return update if changed else None
+            return update if news.verdict_is_new else None
         return update
-
-    def _forget(self, command_id: str) -> None:
-        self._commands.pop(command_id, None)
-        self._told_verdicts.pop(command_id, None)
-        self._matcher.command_ended(command_id)
 
     def _messages(self, line: bytes | None) -> list[Any]:
         """The messages of a line; a batch (JSON-RPC 2.0) is a list of them."""
@@ -114,29 +100,21 @@ class AcpBridge:
         """What the agent says of its calls' texts, and of itself."""
         if not isinstance(message, Mapping):
             return
-        agent = _mapping(_mapping(message.get("result")).get("agentInfo"))
+        agent = mapping(mapping(message.get("result")).get("agentInfo"))
         if agent.get("name") in BEAT_BY_THEMSELVES:
             self._agent_beats = True
-        params = _mapping(message.get("params"))
-        update = _mapping(params.get("update")) or _mapping(params.get("toolCall"))
+        params = mapping(message.get("params"))
+        update = mapping(params.get("update")) or mapping(params.get("toolCall"))
         if not update and isinstance(params.get("subject"), Mapping):
-            update = _mapping(params["subject"].get("toolCall"))
+            update = mapping(params["subject"].get("toolCall"))
         session_id, tool_call_id = params.get("sessionId"), update.get("toolCallId")
         if not isinstance(session_id, str) or not isinstance(tool_call_id, str):
             return
-        if "shellProgress" in _mapping(update.get("_meta")):
+        if "shellProgress" in mapping(update.get("_meta")):
             self._agent_beats = True
-        text = _mapping(update.get("rawInput")).get("command")
+        text = mapping(update.get("rawInput")).get("command")
         self._matcher.call_seen(
             (session_id, tool_call_id),
             text if isinstance(text, str) else None,
             is_shell=update.get("kind") in _SHELL_KINDS if isinstance(update.get("kind"), str) else False,
         )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _sidecar_of(update: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _mapping(_mapping(update.get("_meta")).get("sidecar"))

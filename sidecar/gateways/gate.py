@@ -148,7 +148,7 @@ class Gate:
         if request in self._asked:
             return  # an id that is in use: the first question is the one that will be answered
         self._calls[call].asked += 1
-        for (dropped, _allowing) in _put(self._asked, request, (call, allowing)):
+        for dropped, _allowing in _put(self._asked, request, (call, allowing)):
             # Never answered, and too old to be remembered: it stays closed.
             self._over(dropped)
 

@@ -15,6 +15,7 @@ from sidecar.gateways.context import Context, Frame, Record
 
 UNKNOWN_TOOL = "Bash"
 """tool_name must be a string; it is Claude's own name of its shell."""
+VERDICT_SUBTYPE = "sidecar_verdict"
 
 
 def qwen(command: Frame, frame: Frame, context: Context) -> Record | None:
@@ -47,5 +48,25 @@ def claude(command: Frame, frame: Frame, context: Context) -> Record | None:
     }
 
 
-def _uuid(frame: Frame) -> str:
-    return str(uuid5(NAMESPACE_OID, f"{frame['commandId']}/{frame['seq']}"))
+def verdict(command: Frame, frame: Frame, context: Context) -> Record | None:
+    """Why a command is silent, from a heartbeat or a verdict frame: a `system` message with a subtype of ours.
+
+    Both agents' clients take `system` messages of any subtype, and this one has no status: it says of no call that it
+    runs. None without a tool call, a session or a verdict.
+    """
+    tool_call_id, session_id = context.tool_call_of(command), context.session_of(command)
+    if tool_call_id is None or session_id is None or "verdict" not in frame:
+        return None
+    meta = wire.native(command, {**frame, "shellProgress": None})["_meta"]
+    return {
+        "type": "system",
+        "subtype": VERDICT_SUBTYPE,
+        "uuid": _uuid(frame, "verdict"),
+        "session_id": session_id,
+        "parent_tool_use_id": None,
+        "data": {"tool_use_id": tool_call_id, "_meta": meta},
+    }
+
+
+def _uuid(frame: Frame, part: str = "") -> str:
+    return str(uuid5(NAMESPACE_OID, f"{frame['commandId']}/{frame['seq']}{part}"))

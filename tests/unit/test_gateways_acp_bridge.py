@@ -131,6 +131,9 @@ def test_an_agent_that_beats_by_itself_is_given_the_verdict_only() -> None:
     assert first is not None
     assert "shellProgress" not in first["_meta"]
     assert first["_meta"]["sidecar"]["verdict"] == "sleeping"
+    # What found no room between two lines of the agent is said again.
+    assert told(bridge.record(heartbeat(command, 2, verdict="sleeping"))) == first
+    bridge.passed_on()
     assert bridge.record(heartbeat(command, 3, verdict="sleeping")) == b""
     change = {**verdict("c", seq=4, name="awaiting_input"), "toolCallId": "x"}
     assert told(bridge.record(change))["_meta"]["sidecar"]["verdict"] == "awaiting_input"  # type: ignore[index]
