@@ -70,6 +70,10 @@ class Agent:
         os.set_blocking(self.stdin, False)
         os.set_blocking(self.stdout, False)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 

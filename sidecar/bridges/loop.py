@@ -30,19 +30,26 @@ class Protocols(Protocol):
     def close(self) -> None: ...
 
 
-def run(agent: Agent, said: Protocols, news: News, signals: SignalSource) -> tuple[int | None, int | None]:
-    """Until the agent has ended and its output is through. How it ended: (exit code, None) or (None, signal)."""
-    return _Loop(agent, said, news, signals).run()
+def run(
+    agent: Agent, said: Protocols, news: News, signals: SignalSource, *, client: tuple[int, int] = (0, 1)
+) -> tuple[int | None, int | None]:
+    """Until the agent has ended and its output is through. How it ended: (exit code, None) or (None, signal).
+
+    `client`: the descriptors where the client writes and reads.
+    """
+    return _Loop(agent, said, news, signals, client).run()
 
 
 class _Loop:
-    def __init__(self, agent: Agent, said: Protocols, news: News, signals: SignalSource) -> None:
+    def __init__(
+        self, agent: Agent, said: Protocols, news: News, signals: SignalSource, client: tuple[int, int]
+    ) -> None:
         self._agent = agent
         self._said = said
         self._news = news
         self._signals = signals
-        self._to_agent = Flow(0, Pipe(agent.stdin), said.client_line)
-        self._stdout = Sink(1)
+        self._to_agent = Flow(client[0], Pipe(agent.stdin), said.client_line)
+        self._stdout = Sink(client[1])
         self._to_client = Flow(agent.stdout, self._stdout, said.agent_line)
         self._stdin_open = self._stdout_open = True
         self._drain_until_s: float | None = None
@@ -56,12 +63,12 @@ class _Loop:
             # The agent's words come first: one that ends a call goes before a beat for it.
             self._move(self._to_client, ready)
             self._move(self._to_agent, ready)
-            self._ends()
             for record in self._news.records():
                 self._read_on()  # what either has written already may end the call
                 line = self._said.record(record)
                 if line and self._to_client.insert(line):
                     self._said.passed_on()
+            self._ends()  # last: each of the reads above may have seen an end
         self._said.close()
         return self._agent.ending
 

@@ -1,0 +1,131 @@
+"""The loop of a bridge, with a real agent and pipes, and with a daemon's news that come when they hurt most."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from sidecar.bridges.agent import Agent
+from sidecar.bridges.loop import run
+from sidecar.bridges.news import News
+from sidecar.supervisor.signals import SignalSource
+
+
+class Signals:
+    """The agent's end wakes the loop, and no signal comes."""
+
+    def __init__(self) -> None:
+        self.descriptor = -1
+        self.agent_mask: frozenset[int] = frozenset()
+
+    def read(self) -> list[Any]:
+        return []
+
+
+class OneRecord:
+    """A record that is there at once; `meanwhile` is called just before the bridge hears of it."""
+
+    def __init__(self, pipe: tuple[int, int], meanwhile: Callable[[], None]) -> None:
+        self.descriptor = pipe[0]
+        os.write(pipe[1], b"x")
+        self.retry_at_s = 0.0
+        self._meanwhile: Callable[[], None] | None = meanwhile
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        if self._meanwhile is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            os.read(self.descriptor, 1)
+            meanwhile()
+            yield {}
+
+
+class Said:
+    def __init__(self, line: bytes = b"") -> None:
+        self.line = line
+        self.seen: list[tuple[str, bytes | None]] = []
+        self.has_passed_on = False
+
+    def agent_line(self, line: bytes | None) -> None:
+        self.seen.append(("agent", line))
+
+    def client_line(self, line: bytes | None) -> None:
+        self.seen.append(("client", line))
+
+    def record(self, record: dict[str, Any]) -> bytes:
+        self.seen.append(("record", None))
+        return self.line
+
+    def passed_on(self) -> None:
+        self.has_passed_on = True
+
+    def close(self) -> None:
+        pass
+
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="the staged end needs pidfds: Linux")
+
+
+@pytest.fixture
+def pipes() -> Iterator[Callable[[], tuple[int, int]]]:
+    made: list[int] = []
+
+    def pipe() -> tuple[int, int]:
+        ends = os.pipe()
+        made.extend(ends)
+        return ends
+
+    yield pipe
+    for descriptor in made:
+        try:
+            os.close(descriptor)
+        except OSError:
+            pass
+
+
+def test_an_end_that_is_seen_while_a_record_is_told_is_passed_on(pipes: Callable[[], tuple[int, int]]) -> None:
+    """The client says its last word, and ends, between the poll and the record: nothing else will wake the loop.
+
+    What it said is seen before the record is judged.
+    """
+    (client_out, client), (ours, client_in) = pipes(), pipes()
+    signals = Signals()
+    agent = Agent(["/bin/sh", "-c", "cat; exit 3"], dict(os.environ), cast(SignalSource, signals))
+    signals.descriptor = os.pidfd_open(agent.pid)
+
+    def last_word() -> None:
+        os.write(client, b"cancel\n")
+        os.close(client)
+
+    said = Said(b"beat\n")
+    news = cast(News, OneRecord(pipes(), last_word))
+    ending = run(agent, said, news, cast(SignalSource, signals), client=(client_out, client_in))
+    assert ending == (3, None)
+    assert os.read(ours, 100) == b"beat\ncancel\n"
+    assert said.has_passed_on
+    assert said.seen == [("client", b"cancel\n"), ("record", None), ("agent", b"cancel\n")]
+
+
+def test_what_the_agent_has_written_is_seen_before_a_record_is_told(pipes: Callable[[], tuple[int, int]]) -> None:
+    (client_out, client), (ours, client_in) = pipes(), pipes()
+    signals = Signals()
+    written, done = pipes()
+    script = f"printf 'ended\\n'; echo >/dev/fd/{done}; cat; printf half"
+    agent = Agent(["/bin/sh", "-c", script], inheriting(done), cast(SignalSource, signals))
+    signals.descriptor = os.pidfd_open(agent.pid)
+    os.close(done)
+
+    def meanwhile() -> None:
+        os.read(written, 1)
+        os.close(client)
+
+    news = cast(News, OneRecord(pipes(), meanwhile))
+    said = Said(b"beat\n")
+    assert run(agent, said, news, cast(SignalSource, signals), client=(client_out, client_in)) == (0, None)
+    assert os.read(ours, 100) == b"ended\nbeat\nhalf"
+    assert said.seen[:2] == [("agent", b"ended\n"), ("record", None)]
+
+
+def inheriting(descriptor: int) -> dict[str, str]:
+    os.set_inheritable(descriptor, True)
+    return dict(os.environ)
