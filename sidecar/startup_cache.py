@@ -54,6 +54,7 @@ AFTER_SPAWN = (
     "sidecar.supervisor.files",
     "sidecar.supervisor.leave",
     "sidecar.supervisor.reactions",
+    "sidecar.supervisor.repeats",
     "sidecar.supervisor.silence",
     "sidecar.supervisor.loop",
     "sidecar.supervisor.relay",

@@ -33,7 +33,8 @@ def ps(as_json: bool, socket: str | None, config_path: str | None) -> None:
     """List the commands that run now.
 
     RUNS is the time since the start, SILENT that since the last output (or since the start, where there was
-    none yet). VERDICT is why it is silent, and for how long that has held; `sidecar explain` says more. COMMAND ID
+    none yet). VERDICT is why it is silent, and for how long that has held; `sidecar explain` says more. "Output
+    repeats" stands where it writes nothing but a spinner or a clock. COMMAND ID
     is as much of it as `explain` and `cancel` need. No daemon means no commands.
     """
     try:
@@ -98,7 +99,10 @@ def span_text(span_ms: int) -> str:
 def _verdict(command: "Record") -> str:
     """`awaiting_input 1m05s`"""
     verdict = _word(command.get("verdict"))
-    return verdict if "sinceMs" not in command else f"{verdict} {span_text(int(command['sinceMs']))}"
+    if "sinceMs" not in command:
+        return verdict
+    repeats = ", output repeats" if command.get("repeats") is True else ""
+    return f"{verdict} {span_text(int(command['sinceMs']))}{repeats}"
 
 
 def _word(value: object) -> str:

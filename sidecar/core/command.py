@@ -62,12 +62,14 @@ class Command:
         """Verdicts so far: grows with each other one, and with the same one anew in a later silence."""
         self.finding: Frame = {}
         """All that was said with the verdict: the keys of core.verdict_fields."""
-        self._verdict_from_ms = self._verdict_said_ms = 0
+        self._verdict_from_ms = self._verdict_said_ms = self._repeats_from_ms = 0
         self.total_bytes = 0
         self.total_lines = 0
         self.longest_silence_ms = 0
         self.has_output = False
         self.silence_flagged = False
+        self.repeats = False
+        """Its output flows, and is a spinner or a clock: it ends no verdict."""
         self._received_ns = now_ns
         self._elapsed_ms = 0
         self._age_ms = 0
@@ -95,6 +97,10 @@ class Command:
         elif kind == wire.PROGRESS:
             self._progress(frame, now_ns)
         elif kind == wire.ACTIVITY:
+            repeats = frame.get("repeats", False)
+            if repeats and not self.repeats:
+                self._repeats_from_ms = frame["elapsedMs"]
+            self.repeats = repeats
             self._output(frame, frame["elapsedMs"], frame["lastOutputAgeMs"], now_ns)
         elif kind == wire.VERDICT:
             self._take_verdict(frame, now_ns)
@@ -155,14 +161,20 @@ class Command:
 
     @property
     def verdict_stands(self) -> bool:
-        """There is a verdict, and no output came since it was said last: output ends what a verdict is about."""
-        return self.verdict is not None and self._elapsed_ms - self._age_ms <= self._verdict_said_ms
+        """There is a verdict, and no output came since it was said last: output ends what a verdict is about.
+
+        Output that only repeats itself ends nothing.
+        """
+        if self.verdict is None:
+            return False
+        return self._verdict_said_ms >= (self._repeats_from_ms if self.repeats else self._elapsed_ms - self._age_ms)
 
     def verdict_held_ms(self, now_ns: int) -> int:
         """For how long the verdict has been the same, within this silence; 0 where none stands."""
         if not self.verdict_stands:
             return 0
-        return max(0, min(self.elapsed_ms(now_ns) - self._verdict_from_ms, self.output_age_ms(now_ns)))
+        held_ms = self.elapsed_ms(now_ns) - self._verdict_from_ms
+        return max(0, held_ms if self.repeats else min(held_ms, self.output_age_ms(now_ns)))
 
     @property
     def silent(self) -> bool:

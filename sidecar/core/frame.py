@@ -17,7 +17,7 @@ and by type (all times in milliseconds; `?` = may be absent):
     shell_progress    shellProgress (the reference object, nothing else in it) heartbeatCount? (so far, this one
                       included) longestSilenceMs? and where there is a verdict the keys of core/verdict_fields.py:
                       verdict? group? confidence? sinceMs? alive? progress? leaf? evidence? hint? unseen?
-    output_activity   elapsedMs lastOutputAgeMs totalLines totalBytes   (to the daemon only, never fanned out)
+    output_activity   elapsedMs lastOutputAgeMs totalLines totalBytes repeats?   (to the daemon only, never fanned out)
     verdict           elapsedMs verdict, and the same further keys as above; limit? (a rule of --on-verdict)
     command_settled   reason exitCode? signal? ("SIGKILL") error? ("ENOENT") elapsedMs totalBytes totalLines
                       heartbeatCount lastOutputAgeMs? longestSilenceMs descendantsLeft (count) maxRssBytes?
@@ -103,7 +103,7 @@ _REQUIRED: dict[str, dict[str, tuple[type, ...]]] = {
 _OPTIONAL: dict[str, dict[str, tuple[type, ...]]] = {
     STARTED: _IDENTITY_OPTIONAL,
     PROGRESS: {"longestSilenceMs": _INT, "heartbeatCount": _INT, "verdict": _STR, **_VERDICT_OPTIONAL},
-    ACTIVITY: {},
+    ACTIVITY: {"repeats": (bool,)},
     VERDICT: {**_VERDICT_OPTIONAL, "limit": _STR},
     SETTLED: {
         "exitCode": _INT,

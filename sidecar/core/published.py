@@ -4,6 +4,8 @@ A prompt, a stop and a command that has exited are shown at once: they are state
 gives the time.
 """
 
+from dataclasses import replace
+
 from sidecar.core.finding import Verdict
 
 AT_ONCE = frozenset({"awaiting_input", "stopped", "output_held"})
@@ -44,6 +46,15 @@ class PublishedVerdict:
         """There was output: what was seen of the silence before is over."""
         self.current = None
         self._candidate = None
+
+
+def with_repeats(verdict: Verdict, words: str) -> Verdict:
+    """The verdict on a command whose output flows and repeats itself, which `words` tell.
+
+    To draw a spinner moves counters: of such a command only work is progress.
+    """
+    is_progress = verdict.progress and verdict.group == "working"
+    return replace(verdict, evidence=(*verdict.evidence, words), progress=is_progress)
 
 
 def _is_same(first: Verdict, second: Verdict) -> bool:

@@ -76,6 +76,8 @@ def counts_of(command: Command, now_ns: int) -> Record:
     }
     if command.has_output:
         counts["lastOutputAgeMs"] = command.output_age_ms(now_ns)
+    if command.repeats:
+        counts["repeats"] = True
     if command.verdict_stands:
         counts |= {**command.finding, "group": command.verdict_group, "sinceMs": command.verdict_held_ms(now_ns)}
     return counts

@@ -3,7 +3,8 @@
 The first look comes once the command has been silent for a while (2 s), and at once when it was stopped or continued;
 until then nothing of this is loaded. A second one follows at once, since a verdict counts when it was found twice (a
 prompt or a stop counts at once); then there is one before each heartbeat, so that the beat carries the freshest
-verdict, and is never late for it. Output ends it all, and the next silence begins anew.
+verdict, and is never late for it. Output ends it all, and the next silence begins anew. Output that only repeats
+itself (supervisor/repeats.py) is looked at like a silence, at the times at which a beat would be due.
 """
 
 import posix
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sidecar.core.verdict_limits import Rule, VerdictLimits
     from sidecar.supervisor.child import Child
     from sidecar.supervisor.relay import Channel
+    from sidecar.supervisor.repeats import Repeats
 
 _FIRST_PAIR_S, _FIRST_SAMPLES = 0.5, 4
 """Short: a prompt is to be recognised within 3 s, of which the silence before the first look takes two."""
@@ -70,6 +72,8 @@ class Looking:
         self._tell = tell
         self._limits = limits
         self._stop = stop
+        self.repeats: Repeats | None = None
+        """While the output is only a spinner or a clock: then that is looked at as a silence is."""
         self._published: PublishedVerdict | None = None
         self._lookout: Lookout | None = None
         self._unable: str | None = None
@@ -131,7 +135,7 @@ class Looking:
         if self._lookout.failure is not None:
             self._say_unable(f"the look failed: {self._lookout.failure}", now_ns)
             self._plan(now_ns, is_settled=True)
-        elif verdict is None or self._looked_at_silence_ns != self._stats.silent_since_ns:
+        elif verdict is None or self._looked_at_silence_ns != self._quiet_since_ns:
             self._next_ns = now_ns
         elif verdict.alive or self._child.status is None:
             self._plan(now_ns, is_settled=self._offer(verdict, now_ns))
@@ -177,10 +181,16 @@ class Looking:
             self._lookout.abandon()
 
     @property
+    def _quiet_since_ns(self) -> int:
+        """Since when nothing new was written."""
+        since_ns = None if self.repeats is None else self.repeats.since_ns
+        return self._stats.silent_since_ns if since_ns is None else since_ns
+
+    @property
     def _due_ns(self) -> int:
         if self._hurried:
             return 0
-        silent_since_ns = self._stats.silent_since_ns
+        silent_since_ns = self._quiet_since_ns
         if self._exited_ns is not None:
             silent_since_ns = max(silent_since_ns, self._exited_ns)
         return max(silent_since_ns + self._after_ns, self._next_ns)
@@ -199,9 +209,9 @@ class Looking:
         )
         self._hurried = False
         self._pressing += 1
-        if self._published is not None and self._looked_at_silence_ns != self._stats.silent_since_ns:
+        if self._published is not None and self._looked_at_silence_ns != self._quiet_since_ns:
             self._published.output()
-        self._looked_at_silence_ns = self._stats.silent_since_ns
+        self._looked_at_silence_ns = self._quiet_since_ns
         if self._lookout.begin(asked, now_ns):
             return now_ns + _STUCK_NS
         self._say_unable(f"no look can be had: {self._lookout.failure}", now_ns)
@@ -210,10 +220,12 @@ class Looking:
 
     def _offer(self, verdict: "Verdict", now_ns: int) -> bool:
         """True: it is the one that is published now."""
-        from sidecar.core.published import PublishedVerdict
+        from sidecar.core.published import PublishedVerdict, with_repeats
 
         if self._published is None:
             self._published = PublishedVerdict()
+        if self.repeats is not None:
+            verdict = with_repeats(verdict, self.repeats.words(now_ns))
         if self._published.offer(verdict, now_ns):
             self._tell(self.fields(now_ns), now_ns)
         is_confirmed = self._published.current is verdict

@@ -300,7 +300,7 @@ class Loop:
             verdict = self.silence.verdict(now_ns)
             self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns, verdict))
         elif due == NOTE and self._stats.last_output_ns is not None and not self._is_blocked:
-            self._delivery.send(self._reports.activity(self._stats, now_ns))
+            self._delivery.send(self._reports.activity(self._stats, now_ns, repeats=self.silence.repeats))
         self.silence.tick(now_ns)
         if self.stopped is not None:
             self.stopped.tick(now_ns)

@@ -50,6 +50,8 @@ class Channel:
         self.owed = 0
         self.taken_bytes = 0
         self.drain_over = False
+        self.hear: Callable[[bytes, int], None] | None = None
+        """Gets each chunk, as it is, that is not passed by tee; must be cheap (supervisor/repeats.py)."""
         self._pending: memoryview | None = None
         self._stats = stats
         self._stream = stream
@@ -123,6 +125,8 @@ class Channel:
             self.close()
             return False
         self._count(chunk, now_ns)
+        if self.hear is not None:
+            self.hear(chunk, now_ns)
         if len(chunk) == self._chunk_bytes and self._readable is None:
             self._grow()
         self._pending = memoryview(chunk)

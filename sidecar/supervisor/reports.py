@@ -111,14 +111,16 @@ class Reports:
         """The verdict has changed between heartbeats, or has met a limit. `verdict`: as in core.verdict_fields."""
         return self._frame(wire.VERDICT, {"elapsedMs": self._elapsed_ms(now_ns), **verdict})
 
-    def activity(self, stats: "OutputStats", now_ns: int) -> "Frame":
-        """For the daemon only: output came since the last frame."""
+    def activity(self, stats: "OutputStats", now_ns: int, *, repeats: bool = False) -> "Frame":
+        """For the daemon only: output came since the last frame. `repeats`: it was a spinner or a clock."""
         fields: Frame = {
             "elapsedMs": self._elapsed_ms(now_ns),
             "lastOutputAgeMs": self._age_ms(stats, now_ns) or 0,
             "totalLines": stats.total_lines,
             "totalBytes": stats.total_bytes,
         }
+        if repeats:
+            fields["repeats"] = True
         return self._frame(wire.ACTIVITY, fields)
 
     def settled(

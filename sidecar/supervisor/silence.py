@@ -2,6 +2,8 @@
 
 import select
 
+from sidecar.supervisor.repeats import Repeats
+
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +52,20 @@ class Silence:
         self._stop = stop
         self._looking: Looking | None = None
         self._is_over = not options.verdicts
-        self.deadline_ns = None if self._is_over else stats.started_ns + self._after_ns
+        self._look_ns = None if self._is_over else stats.started_ns + self._after_ns
+        self._repeats = Repeats([] if self._is_over else channels, stats, heartbeat.interval_ns)
+
+    @property
+    def deadline_ns(self) -> int | None:
+        look_ns, repeats_ns = self._look_ns, self._repeats.deadline_ns
+        if look_ns is None or repeats_ns is None:
+            return repeats_ns if look_ns is None else look_ns
+        return min(look_ns, repeats_ns)
+
+    @property
+    def repeats(self) -> bool:
+        """Output flows, and is only a spinner or a clock."""
+        return self._repeats.since_ns is not None
 
     @property
     def interest(self) -> dict[int, int]:
@@ -59,37 +74,41 @@ class Silence:
         return {} if descriptor is None else {descriptor: select.POLLIN}
 
     def tick(self, now_ns: int) -> None:
-        if self.deadline_ns is None or now_ns < self.deadline_ns:
+        if self._repeats.tick(now_ns):
+            self._repeats_changed(now_ns)
+        if self._look_ns is None or now_ns < self._look_ns:
             return
         silent_enough_ns = self._stats.silent_since_ns + self._after_ns
         if self._looking is None and now_ns < silent_enough_ns:
-            self.deadline_ns = silent_enough_ns
+            self._look_ns = silent_enough_ns
         else:
             looking = self._load()
-            self.deadline_ns = None if looking is None else looking.tick(now_ns)
+            self._look_ns = None if looking is None else looking.tick(now_ns)
 
     def ready(self, ready: dict[int, int], now_ns: int) -> None:
         """Take a look that has come back."""
         if self._looking is not None and self._looking.descriptor in ready:
-            self.deadline_ns = self._looking.take(now_ns)
+            self._look_ns = self._looking.take(now_ns)
 
     def output(self, now_ns: int) -> None:
-        if self._looking is not None:
+        if self._looking is not None and self._repeats.since_ns is None:
             if self._looking.has_verdict:
                 # It is over. Without a word the daemon would go on saying it for the rest of the interval.
                 self._delivery.send(self._reports.activity(self._stats, now_ns))
-            self.deadline_ns = self._looking.output(now_ns)
+            self._look_ns = self._looking.output(now_ns)
 
     def resumed(self, now_ns: int) -> None:
         """The command was stopped together with us, and goes on: for that time no verdict held."""
+        self._new_output(now_ns)
         if self._looking is not None:
-            self.deadline_ns = self._looking.output(now_ns)
+            self._look_ns = self._looking.output(now_ns)
 
     def stopped_or_continued(self, now_ns: int) -> None:
         """The direct child was: that is looked at whatever the silence."""
+        self._new_output(now_ns)
         looking = None if self._is_over else self._load()
         if looking is not None:
-            self.deadline_ns = looking.hurry(now_ns)
+            self._look_ns = looking.hurry(now_ns)
 
     def suspended(self, signal_name: str, now_ns: int) -> None:
         """The command was stopped, and we stop with it: nobody will look, so it is said now."""
@@ -108,19 +127,38 @@ class Silence:
             )
 
     def exited(self, now_ns: int) -> None:
+        self._repeats.end()
         if self._looking is not None:
-            self.deadline_ns = self._looking.exited(now_ns)
+            self._looking.repeats = None
+            self._look_ns = self._looking.exited(now_ns)
 
     def end(self) -> None:
         """A stop has begun: nothing is said any more."""
         self._is_over = True
-        self.deadline_ns = None
+        self._look_ns = None
+        self._repeats.end()
         if self._looking is not None:
             self._looking.end()
 
     def verdict(self, now_ns: int) -> "dict[str, Json]":
         """The published verdict as keys of a frame; empty while there is none."""
         return {} if self._looking is None else self._looking.fields(now_ns)
+
+    def _repeats_changed(self, now_ns: int) -> None:
+        """The daemon is told first: from here on output ends no verdict, or does again."""
+        self._delivery.send(self._reports.activity(self._stats, now_ns, repeats=self.repeats))
+        looking = self._load() if self.repeats else self._looking
+        if looking is not None:
+            looking.repeats = self._repeats if self.repeats else None
+            looking.output(now_ns)
+            self._look_ns = looking.tick(now_ns)
+
+    def _new_output(self, now_ns: int) -> None:
+        """What was said so far is no measure of what comes."""
+        repeated = self.repeats
+        self._repeats.anew()
+        if repeated:
+            self._repeats_changed(now_ns)
 
     def _load(self) -> "Looking | None":
         if self._looking is None:
@@ -134,7 +172,7 @@ class Silence:
                     limits = VerdictLimits(self._limits)
             except ImportError:
                 self._is_over = True  # an upgrade removed us while the command runs: it goes on without
-                self.deadline_ns = None
+                self._look_ns = None
                 return None
             terminal = None if self._terminal is None else self._terminal.master
             self._looking = Looking(
