@@ -45,6 +45,7 @@ BEFORE_SPAWN = (
 AFTER_SPAWN = (
     "sidecar.core.agent_variables",
     "sidecar.core.output",
+    "sidecar.core.output_window",
     "sidecar.core.frame",
     "sidecar.core.heartbeat",
     "sidecar.core.lifecycle",

@@ -4,9 +4,8 @@ A prompt, a stop and a command that has exited are shown at once: they are state
 gives the time.
 """
 
-from dataclasses import replace
-
 from sidecar.core.finding import Verdict
+from sidecar.core.records import replace
 
 AT_ONCE = frozenset({"awaiting_input", "stopped", "output_held"})
 
@@ -54,7 +53,8 @@ def with_repeats(verdict: Verdict, words: str) -> Verdict:
     To draw a spinner moves counters: of such a command only work is progress.
     """
     is_progress = verdict.progress and verdict.group == "working"
-    return replace(verdict, evidence=(*verdict.evidence, words), progress=is_progress)
+    told: Verdict = replace(verdict, evidence=(*verdict.evidence, words), progress=is_progress)
+    return told
 
 
 def _is_same(first: Verdict, second: Verdict) -> bool:

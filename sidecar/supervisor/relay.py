@@ -125,12 +125,12 @@ class Channel:
             self.close()
             return False
         self._count(chunk, now_ns)
-        if self.hear is not None:
-            self.hear(chunk, now_ns)
         if len(chunk) == self._chunk_bytes and self._readable is None:
             self._grow()
         self._pending = memoryview(chunk)
         self.flush()
+        if self.hear is not None:
+            self.hear(chunk, now_ns)
         return True
 
     def _count(self, chunk: bytes, now_ns: int) -> None:

@@ -25,7 +25,8 @@ class Silence:
 
     `stop` is called with words why, when a rule of `--on-verdict` says that the command is to be stopped.
 
-    A command that is never silent for `verdict_after` costs a comparison now and then.
+    A command that is never silent for `verdict_after` costs a comparison now and then, and one that writes for longer
+    than a few seconds some of its last output, in which `repeats` looks for news.
     """
 
     def __init__(

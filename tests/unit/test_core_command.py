@@ -126,6 +126,22 @@ def test_a_verdict_is_held_from_when_it_was_first_said_and_within_one_silence() 
     assert (command.verdict_stands, command.verdict_held_ms(90 * S)) == (False, 0)
 
 
+def test_output_that_only_repeats_itself_ends_no_verdict() -> None:
+    def wrote(seq: int, elapsed_s: int, *, repeats: bool) -> Frame:
+        fields = {"elapsedMs": elapsed_s * 1000, "lastOutputAgeMs": 0, "repeats": repeats}
+        return activity(seq=seq) | fields
+
+    command = Command(started(), 0)
+    command.apply(verdict(seq=1, name="lock_wait"), 0)
+    command.apply(wrote(2, 10, repeats=True), 10 * S)
+    assert not command.verdict_stands, "it was about a silence before"
+    command.apply(verdict(seq=3, name="polling") | {"elapsedMs": 14_000, "sinceMs": 1000}, 14 * S)
+    command.apply(wrote(4, 30, repeats=True), 30 * S)
+    assert (command.verdict_stands, command.verdict_held_ms(33 * S)) == (True, 20_000)
+    command.apply(wrote(5, 40, repeats=False), 40 * S)
+    assert (command.verdict_stands, command.repeats) == (False, False)
+
+
 def test_a_replay_tells_for_how_long_a_verdict_has_held() -> None:
     command = Command(started(replay=True), 1000 * S)
     for seq in (1, 9):
