@@ -50,6 +50,8 @@ AGENTS = {
         ),
         Agent("qwen-code", "qwen", (USER,), launchers.qwen_code, launchers.next_step("qwen-code", "qwen")),
         Agent("gemini-cli", "gemini", (USER,), launchers.gemini_cli, launchers.next_step("gemini-cli", "gemini")),
+        Agent("codex", "codex", SCOPES, settings_files.codex, lambda _: "start codex anew; running ones go on"),
+        Agent("opencode", "opencode", SCOPES, settings_files.opencode, lambda _: "start opencode anew"),
         Agent("path", None, (USER,), launchers.path, launchers.path_next_step),
     )
 }

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sidecar.agents import jsonc
+from sidecar.agents import jsonc, toml_text
 from sidecar.agents.jsonc import NotUnderstood
 
-__all__ = ["Block", "Edit", "JsonKey", "Link", "NotUnderstood", "OwnFile", "TextEdit"]
+__all__ = ["Block", "Edit", "JsonKey", "Link", "NotUnderstood", "OwnFile", "TextEdit", "TomlKey"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,36 @@ class JsonKey:
         had = original is not None and original.strip() and jsonc.get(original, self.keys[:-1]) is not None
         after = jsonc.without_key(text, self.keys, empty=() if had else self.keys[:-1])
         return None if original is None and jsonc.parse(after) == {} else after
+
+
+@dataclass(frozen=True)
+class TomlKey:
+    """One key of a TOML file, as JsonKey."""
+
+    path: str
+    keys: tuple[str, ...]
+    value: str
+    is_ours: Callable[[object], bool]
+    mode: int = 0o600
+
+    def is_done(self, text: str) -> bool:
+        return bool(toml_text.get(text, self.keys) == self.value)
+
+    def is_left(self, text: str) -> bool:
+        return self.is_ours(toml_text.get(text, self.keys))
+
+    def do(self, text: str) -> str:
+        present = toml_text.get(text, self.keys)
+        if present is not None and not self.is_ours(present):
+            raise NotUnderstood(f"{'.'.join(self.keys)} is set to something else already; take it out first")
+        return toml_text.with_key(text, self.keys, self.value)
+
+    def undo(self, text: str, original: str | None) -> str | None:
+        if not self.is_left(text):
+            return text
+        had = bool(original) and toml_text.get(original or "", self.keys[:-1]) is not None
+        after = toml_text.without_key(text, self.keys, table_too=not had)
+        return None if original is None and not after.strip() else after
 
 
 @dataclass(frozen=True)
@@ -127,5 +157,5 @@ class Link:
     target: str
 
 
-TextEdit = JsonKey | Block | OwnFile
+TextEdit = JsonKey | TomlKey | Block | OwnFile
 Edit = TextEdit | Link

@@ -36,9 +36,9 @@ class Found:
 
 
 def look(path: str, within: str | None = None) -> Found:
-    """The file at `path`. `within`: a folder that links may not lead out of. Raises UsageError."""
+    """The file at `path`. `within`: a folder that no link in it may lead out of. Raises UsageError."""
     real = os.path.realpath(path)
-    if within is not None and os.path.commonpath([real, os.path.realpath(within)]) != os.path.realpath(within):
+    if within is not None and _is_below(path, within) and not _is_below(real, os.path.realpath(within)):
         raise UsageError(f"{printable(path)}: a link leads out of the project, to {printable(real)}: not followed")
     try:
         descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
@@ -60,6 +60,10 @@ def look(path: str, within: str | None = None) -> Found:
     if len(data) > MAX_BYTES:
         raise UsageError(f"{printable(path)}: larger than {MAX_BYTES} bytes")
     return Found(path, real, data, stat.S_IMODE(status.st_mode))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return os.path.commonpath([path, folder]) == folder
 
 
 def replace(found: Found, data: bytes, mode: int) -> None:

@@ -1,5 +1,6 @@
 """Where things are for this user: the home, the folders of XDG, our own, and the programs of this installation."""
 
+import hashlib
 import os
 import shutil
 import sysconfig
@@ -61,9 +62,15 @@ class Places:
             raise UsageError("sidecar-sh is not found beside this program, nor on PATH: install the sidecar again")
         return os.path.abspath(found)
 
-    def agent_folder(self, agent: str) -> str:
-        """Ours, for one agent: `launch` has its launcher, `shims` the shells."""
-        return os.path.join(self.data, "agents", agent)
+    def label(self, agent: str, scope: str) -> str:
+        """One name for one setup: the agent's, and for a project with 16 hex digits of its folder's."""
+        if scope == "user":
+            return agent
+        return f"{agent}.{scope}-{hashlib.sha256(os.fsencode(self.project)).hexdigest()[:16]}"
+
+    def agent_folder(self, agent: str, scope: str = "user") -> str:
+        """Ours, for one setup: `launch` has its launcher, `shims` the shells."""
+        return os.path.join(self.data, "agents", self.label(agent, scope))
 
 
 def is_sidecar_sh(value: object) -> bool:

@@ -1,6 +1,6 @@
 """What `sidecar setup` did: a record and the backups, in the user's state folder, so that it can be undone.
 
-    $XDG_STATE_HOME/sidecar/setup/<agent>.user/            or <agent>.project-<16 hex digits of the folder>/
+    $XDG_STATE_HOME/sidecar/setup/<label>/      the label: Places.label
         record.json     {"v": 1, "agent", "scope", "project", "files": [...]}
         0.before ...    the bytes of a file as they were
 One lock, `lock`, is held for as long as anything is changed.
@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sidecar.agents import files
+from sidecar.agents.places import Places
 from sidecar.core.errors import UsageError
 from sidecar.core.values import printable
 
@@ -86,11 +87,10 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def load(state: str, agent: str, scope: str, project: str | None) -> Record:
+def load(places: Places, agent: str, scope: str) -> Record:
     """The record, empty where there is none. Raises UsageError for one that is not understood."""
-    place = scope if project is None else f"{scope}-{digest(os.fsencode(project))[:16]}"
-    folder = os.path.join(state, f"{agent}.{place}")
-    record = Record(folder, agent, scope, project)
+    folder = os.path.join(places.state, places.label(agent, scope))
+    record = Record(folder, agent, scope, None if scope == "user" else places.project)
     path = os.path.join(folder, _FILE)
     try:
         with open(path, "rb") as file:

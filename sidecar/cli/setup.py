@@ -40,7 +40,7 @@ def setup(name: str, action: str, scope: str) -> None:
         click.echo(f"# nothing was changed; `sidecar setup {words} --apply` does it" if shown else _done(agent))
         return
     with records.locked(places.state):
-        record = records.load(places.state, agent.name, scope, project)
+        record = records.load(places, agent.name, scope)
         if action == _APPLY:
             done = changes.apply(edits, record, project)
             start_script.make_direct()

@@ -15,7 +15,7 @@ then run by the real shell, unsupervised.
 import os
 
 from sidecar.supervisor.options import RunOptions, parse_run
-from sidecar.supervisor.shim import shim_of
+from sidecar.supervisor.shim import is_a_shim, shim_of
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sidecar.supervisor.shim import Shim
 
+_DEFAULT_PATH = "/bin:/usr/bin"
 _DEFAULT_SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
 
 
@@ -49,10 +50,11 @@ def parse_shell(words: list[str], environ: "Mapping[str, str]", called: str = ""
     given, name = dict(environ), program
     shim = shim_of(called, environ)
     if shim is not None:
-        given["PATH"] = shim.path
-        found = _on_path(shim)
+        if shim.path is not None:
+            given["PATH"] = shim.path
+        found = _behind(shim, environ)
         if found is not None:
-            program, name = found, shim.name
+            program, name = found, found if shim.by_path else shim.name
     argv = [name, *words]
     if shim is None and len(words) == 1 and not words[0].startswith("-") and not os.path.exists(words[0]):
         argv = [name, "-c", words[0]]
@@ -63,9 +65,13 @@ def parse_shell(words: list[str], environ: "Mapping[str, str]", called: str = ""
     return ShellPlan(program, argv, given, parse_run(["--", *argv], given))
 
 
-def _on_path(shim: "Shim") -> str | None:
-    """The shell that PATH has behind the shim."""
-    paths = (f"{folder or '.'}/{shim.name}" for folder in shim.path.split(":"))
+def _behind(shim: "Shim", environ: "Mapping[str, str]") -> str | None:
+    """The shell that PATH has behind the shim; for one that was called by its path, $SHELL before that."""
+    rest = _DEFAULT_PATH if shim.path is None else shim.path
+    paths = [f"{folder or '.'}/{shim.name}" for folder in rest.split(":")]
+    usual = environ.get("SHELL", "")
+    if shim.by_path and usual.rpartition("/")[2] == shim.name and not is_a_shim(usual):
+        paths.insert(0, usual)
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
 
 

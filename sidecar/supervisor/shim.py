@@ -4,6 +4,9 @@ The real shell is the one that PATH has behind the shim, and it is called by its
 shim's folder is taken from PATH: the command sees the PATH it would have seen, and a shell that the command
 starts is not ours again.
 
+An agent that is given the path of its shell (opencode) is given a link in its own folder, which is on nobody's PATH.
+The real shell is then $SHELL, or what PATH has, by its full path, as that agent would have called it.
+
 In the folder of a known agent (`sidecar setup`: .../agents/<agent>/shims) only what that agent's shell tool runs is
 supervised: that has the agent's marker in its environment, and its hooks and servers have not.
 """
@@ -12,31 +15,45 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typ
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SHELLS = ("bash", "sh")
+SHELLS = ("bash", "sh", "zsh")
 MARKERS = {"qwen-code": "QWEN_CODE", "gemini-cli": "GEMINI_CLI"}
 """What the shell tool of an agent sets, and nothing else of it does (qwen-code 0.24, gemini-cli 0.61)."""
 
 
 class Shim:
-    """`name`: the shell's. `path`: PATH without the shim. `supervises`: is this a command of the agent's?"""
+    """`name`: the shell's. `path`: PATH without the shim, None = there was none. `supervises`: is this for us?
 
-    __slots__ = ("name", "path", "supervises")
+    `by_path`: it was not found on PATH but called by its path.
+    """
 
-    def __init__(self, name: str, path: str, supervises: bool) -> None:
+    __slots__ = ("by_path", "name", "path", "supervises")
+
+    def __init__(self, name: str, path: str | None, by_path: bool, supervises: bool) -> None:
         self.name = name
         self.path = path
+        self.by_path = by_path
         self.supervises = supervises
 
 
 def shim_of(called: str, environ: "Mapping[str, str]") -> Shim | None:
     """What we were called as, if that is a shim: a shell's name, in a folder of PATH."""
     folder, _, name = called.rpartition("/")
-    folders = environ.get("PATH", "").split(":")
-    if name not in SHELLS or folder not in folders:
+    if name not in SHELLS:
         return None
+    path = environ.get("PATH")
+    folders = [] if path is None else path.split(":")
     parts = folder.split("/")
-    marker = MARKERS.get(parts[-2]) if parts[-1] == "shims" and len(parts) > 2 else None
-    return Shim(name, ":".join(each for each in folders if each != folder), marker is None or bool(environ.get(marker)))
+    agent = parts[-2] if len(parts) > 3 and parts[-1] == "shims" and parts[-3] == "agents" else None
+    if folder not in folders and agent is None:
+        return None
+    marker = None if agent is None else MARKERS.get(agent)
+    rest = None if path is None else ":".join(each for each in folders if each != folder)
+    return Shim(name, rest, folder not in folders, marker is None or bool(environ.get(marker)))
+
+
+def is_a_shim(path: str) -> bool:
+    """Is this path one in a folder of shims of ours?"""
+    return path.rpartition("/")[0].endswith("/shims")
 
 
 def is_launcher(called: str) -> bool:

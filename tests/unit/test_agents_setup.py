@@ -33,7 +33,7 @@ class World:
         project = None if scope == USER else self.places.project
         edits = AGENTS[name].planned(self.places, scope)
         with records.locked(self.places.state):
-            record = records.load(self.places.state, name, scope, project)
+            record = records.load(self.places, name, scope)
             act = changes.apply if action == "apply" else changes.undo
             return act(edits, record, project)
 
@@ -230,7 +230,7 @@ class TestRefused:
         [('{"v": 2}', "made by a newer sidecar"), ("{", "not a record"), ('{"v": 1, "files": 3}', "not a record")],
     )
     def test_records_of_another_kind(self, world: World, content: str, why: str) -> None:
-        folder = Path(world.places.state, "claude-code.user")
+        folder = Path(world.places.state, "claude-code")
         folder.mkdir(parents=True)
         (folder / "record.json").write_text(content)
         with pytest.raises(UsageError, match=why):
