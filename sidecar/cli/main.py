@@ -38,6 +38,7 @@ VERBS = {
     "watch": ("sidecar.cli.watch:watch", "Follow the frames of running commands, one JSON object a line."),
     "ps": ("sidecar.cli.ps:ps", "List what runs now: for how long, and how old its output is."),
     "history": ("sidecar.cli.history:history", "What ran here lately, with verdicts and the longest silence."),
+    "top": ("sidecar.top.verb:top", "A live view of what runs: age, silence, verdict, output, CPU."),
     "explain": ("sidecar.cli.explain:explain", "Say why a running command is silent, and what to do."),
     "why": ("sidecar.cli.why:why", "Say the same of any process of yours, by its pid."),
     "cancel": ("sidecar.cli.cancel:cancel", "Stop a running command, and say what came of it."),

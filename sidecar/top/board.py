@@ -1,0 +1,138 @@
+"""What `sidecar top` shows. Pure: records of the daemon in, rows out; the caller gives the time (monotonic seconds)."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sidecar.core.verdict_names import group_of
+
+Record = Mapping[str, Any]
+
+RATES_KEPT: Final = 60
+ENDED_KEPT: Final = 50
+SORTS: Final = ("trouble", "silence", "age", "cpu", "bytes", "program")
+_TROUBLE: Final = ("may_be_hung", "needs_someone", "unknown", "waiting", "working")
+
+
+@dataclass(slots=True)
+class Row:
+    """One running command. `rates` are bytes a second of output, one for each update, the latest last."""
+
+    record: Record
+    cpu_percent: float | None = None
+    rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_KEPT))
+
+    @property
+    def id(self) -> str:
+        return str(self.record["commandId"])
+
+    @property
+    def silent_ms(self) -> int:
+        """Since the last output, or since the start where there was none."""
+        return int(self.record.get("lastOutputAgeMs", self.record.get("elapsedMs", 0)))
+
+    @property
+    def group(self) -> str | None:
+        """Of its verdict; None where there is none now."""
+        verdict = self.record.get("verdict")
+        return None if verdict is None else str(self.record.get("group", group_of(verdict)))
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command that was seen to end. `record` is its command_settled record, with the program's name."""
+
+    record: Record
+    at_s: float
+
+
+class Board:
+    """`sort` is one of SORTS, `filter` a text that a row must have, `selected` the id of a command or None."""
+
+    def __init__(self) -> None:
+        self.sort = SORTS[0]
+        self.filter = ""
+        self.selected: str | None = None
+        self.ended: deque[Ended] = deque(maxlen=ENDED_KEPT)
+        self.problem: str | None = None
+        """Why nothing is heard of the daemon; None while something is."""
+        self.heard_s: float | None = None
+        """When the daemon was heard last."""
+        self._rows: dict[str, Row] = {}
+
+    def update(self, records: Iterable[Record], now_s: float) -> None:
+        """All commands that run now."""
+        since_s = None if self.heard_s is None else now_s - self.heard_s
+        before, self._rows = self._rows, {}
+        for record in records:
+            row = before.get(str(record["commandId"]), Row(record))
+            if row.record is not record and since_s:
+                grown = int(record.get("totalBytes", 0)) - int(row.record.get("totalBytes", 0))
+                row.rates.append(max(0, grown) / since_s)
+            row.record = record
+            self._rows[row.id] = row
+        self.problem, self.heard_s = None, now_s
+
+    def settle(self, record: Record, now_s: float) -> None:
+        """A command_settled record has come."""
+        row = self._rows.pop(str(record["commandId"]), None)
+        known = {} if row is None else {"program": row.record.get("program")}
+        self.ended.appendleft(Ended({**known, **record}, now_s))
+
+    def lose(self, problem: str) -> None:
+        """The daemon is gone: what was known stays, and is said to be old."""
+        self.problem = problem
+
+    @property
+    def running(self) -> int:
+        return len(self._rows)
+
+    def count(self, group: str) -> int:
+        """How many have a verdict of this group."""
+        return sum(row.group == group for row in self._rows.values())
+
+    def rows(self) -> list[Row]:
+        """Those that fit the filter, in order."""
+        wanted = self.filter.lower()
+        found = [row for row in self._rows.values() if not wanted or wanted in _searched(row)]
+        return sorted(found, key=lambda row: _order(self.sort, row))
+
+    def row(self) -> Row | None:
+        """The selected one; the first where none is, or where it does not run any more."""
+        rows = self.rows()
+        return next((row for row in rows if row.id == self.selected), rows[0] if rows else None)
+
+    def move(self, by: int) -> None:
+        """Select the row so many further down."""
+        rows = self.rows()
+        if not rows:
+            return
+        current = self.row()
+        place = rows.index(current) if current is not None else 0
+        self.selected = rows[min(max(place + by, 0), len(rows) - 1)].id
+
+    def next_sort(self) -> None:
+        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+
+
+def _searched(row: Row) -> str:
+    keys = ("program", "commandId", "toolCallId", "toolName", "sessionId", "verdict", "traceId")
+    return " ".join(
+        [*(str(row.record.get(key, "")) for key in keys), row.group or "", str(row.record.get("pid"))]
+    ).lower()
+
+
+def _order(sort: str, row: Row) -> tuple[Any, ...]:
+    if sort == "silence":
+        return (-row.silent_ms,)
+    if sort == "age":
+        return (-int(row.record.get("elapsedMs", 0)),)
+    if sort == "cpu":
+        return (-(row.cpu_percent or 0.0), -row.silent_ms)
+    if sort == "bytes":
+        return (-int(row.record.get("totalBytes", 0)),)
+    if sort == "program":
+        return (str(row.record.get("program", "")), row.id)
+    place = len(_TROUBLE) if row.group is None else _TROUBLE.index(row.group) if row.group in _TROUBLE else 2
+    return (place, -row.silent_ms)

@@ -1,0 +1,198 @@
+"""The live view: keys, news and the clock in, pictures out."""
+
+import os
+import select
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from sidecar.cli.explain import with_words
+from sidecar.cli.verdict_words import in_words
+from sidecar.core.errors import DaemonUnavailable
+from sidecar.core.values import printable
+from sidecar.daemon import client
+from sidecar.top.board import Board, Row
+from sidecar.top.cpu import TreeCpu
+from sidecar.top.feed import Feed
+from sidecar.top.keys import keys_of
+from sidecar.top.screen import Screen
+from sidecar.top.view import Ui, lines_of
+
+_MOVES: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "page_up": -10, "page_down": 10, "home": -(10**6), "end": 10**6}
+_CPU_OF_ROWS: Final = 100
+_ANSWER_S: Final = 2.0
+_MESSAGE_S: Final = 5.0
+
+
+@dataclass(slots=True)
+class Typing:
+    """A filter that is being typed, or a question that wants y. Neither: all empty."""
+
+    filter: str | None = None
+    cancelling: Row | None = None
+
+
+@dataclass(slots=True)
+class Live:
+    """What the keys act on. `press` is the whole of it, and needs no terminal.
+
+    `cancel` asks the daemon, and returns what to say.
+    """
+
+    board: Board
+    cancel: Callable[[str], str]
+    ui: Ui = field(default_factory=Ui)
+    typing: Typing = field(default_factory=Typing)
+    message_until_s: float = 0.0
+
+    def press(self, key: str, now_s: float) -> bool:
+        """False: the user wants to leave."""
+        if self.typing.cancelling is not None:
+            self._answer(key, now_s)
+        elif self.typing.filter is not None:
+            self._type(key)
+        elif self.ui.page is not None:
+            self._read(key)
+        elif key in ("q", "escape"):
+            return False
+        elif key in _MOVES:
+            self.board.move(_MOVES[key])
+        elif key in ("enter", "e"):
+            self._explain(now_s)
+        elif key == "c":
+            self._ask()
+        elif key == "/":
+            self.typing.filter = self.board.filter
+        elif key == "s":
+            self.board.next_sort()
+        self._prompt()
+        return True
+
+    def tick(self, now_s: float) -> None:
+        if self.ui.message and now_s >= self.message_until_s:
+            self.ui.message = ""
+
+    def _explain(self, now_s: float) -> None:
+        row = self.board.row()
+        if row is None:
+            self._say("no command is running", now_s)
+            return
+        record = dict(row.record)
+        subject = f"{record.get('program')} (pid {record.get('pid')})"
+        lines = [
+            f"{printable(subject)}",
+            *(f"{key:<11} {printable(str(record[key]))}" for key in _SHOWN if key in record),
+            "",
+        ]
+        if "verdict" in record:
+            lines += in_words(with_words(record, subject), subject)
+        else:
+            lines.append("There is no verdict: it is not silent, or was not for long enough to be looked at.")
+        self.ui.page, self.ui.page_top = lines, 0
+
+    def _read(self, key: str) -> None:
+        if key in ("q", "escape", "enter", "e"):
+            self.ui.page = None
+        elif key in _MOVES:
+            self.ui.page_top = max(0, self.ui.page_top + _MOVES[key])
+
+    def _ask(self) -> None:
+        self.typing.cancelling = self.board.row()
+
+    def _answer(self, key: str, now_s: float) -> None:
+        row, self.typing.cancelling = self.typing.cancelling, None
+        if row is not None and key in ("y", "Y"):
+            self._say(self.cancel(row.id), now_s)
+
+    def _type(self, key: str) -> None:
+        typed = self.typing.filter or ""
+        if key == "enter":
+            self.board.filter, self.typing.filter = typed, None
+        elif key == "escape":
+            self.board.filter, self.typing.filter = "", None
+        elif key == "backspace":
+            self.typing.filter = typed[:-1]
+        elif len(key) == 1:
+            self.typing.filter = typed + key
+
+    def _say(self, message: str, now_s: float) -> None:
+        self.ui.message, self.message_until_s = message, now_s + _MESSAGE_S
+
+    def _prompt(self) -> None:
+        row = self.typing.cancelling
+        if row is not None:
+            self.ui.prompt = (
+                f"cancel {row.record.get('program')} (pid {row.record.get('pid')})? y = TERM to its whole tree, n"
+            )
+        elif self.typing.filter is not None:
+            self.ui.prompt = f"only with (enter; escape = all): {self.typing.filter}_"
+        else:
+            self.ui.prompt = None
+
+
+_SHOWN: Final = ("commandId", "toolName", "toolCallId", "sessionId", "traceId", "supervisorPid")
+
+
+def run(path: str, board: Board, interval_s: float, *, colour: bool, unicode: bool) -> None:
+    """Until the user leaves. `path` is the daemon's socket; stdin and stdout are a terminal."""
+    live = Live(board, lambda command_id: ask_to_stop(path, command_id))
+    cpu = TreeCpu()
+    feed = Feed(path, interval_s)
+    try:
+        with Screen(colour=colour) as screen:
+            poll = select.poll()
+            for descriptor in (feed.descriptor, screen.descriptor, screen.woken):
+                poll.register(descriptor, select.POLLIN)
+            while True:
+                now_s = time.monotonic()
+                live.tick(now_s)
+                clock = time.strftime("%H:%M:%S")
+                screen.show(lines_of(board, live.ui, screen.size(), now_s, clock, unicode=unicode))
+                for descriptor, event in poll.poll(interval_s * 1000):
+                    if descriptor == feed.descriptor:
+                        take(board, feed, cpu)
+                    elif descriptor == screen.woken:
+                        os.read(screen.woken, 4096)
+                    elif not event & select.POLLIN or not _pressed(live, screen.descriptor):
+                        return
+    except KeyboardInterrupt:
+        pass
+    finally:
+        feed.close()
+
+
+def take(board: Board, feed: Feed, cpu: TreeCpu) -> None:
+    """The news, onto the board; and how busy those are that can be seen on it."""
+    for kind, what in feed.take():
+        now_s = time.monotonic()
+        if kind == "commands":
+            board.update(what, now_s)
+            rows = board.rows()[:_CPU_OF_ROWS]
+            for row in rows:
+                row.cpu_percent = cpu.percent(int(row.record["pid"]), now_s)
+            cpu.forget_all_but({int(row.record["pid"]) for row in rows})
+        elif kind == "settled":
+            board.settle(what, now_s)
+        else:
+            board.lose(what)
+
+
+def ask_to_stop(path: str, command_id: str) -> str:
+    """Have the daemon stop a command; what came of it, in a line."""
+    try:
+        with client.cancel(path, command_id, f"sidecar top, pid {os.getpid()}", timeout_s=_ANSWER_S) as answers:
+            answer = answers.next_within(_ANSWER_S)
+    except DaemonUnavailable as error:
+        return str(error)
+    if answer is None:
+        return "the daemon did not answer"
+    if answer.get("type") != "cancelling":
+        return str(answer.get("message", "the daemon cannot cancel"))
+    return f"asked {answer['program']} (pid {answer['pid']}) to stop"
+
+
+def _pressed(live: Live, descriptor: int) -> bool:
+    data = os.read(descriptor, 1024)
+    now_s = time.monotonic()
+    return bool(data) and all(live.press(key, now_s) for key in keys_of(data))

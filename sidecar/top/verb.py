@@ -1,0 +1,102 @@
+"""`sidecar top`: what runs now, live. It starts no daemon, and waits for one."""
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import click
+
+from sidecar.cli.parameters import daemon_socket, socket_options
+from sidecar.core.errors import DaemonUnavailable, UsageError
+from sidecar.core.values import parse_duration
+from sidecar.daemon import client
+from sidecar.top.board import SORTS, Board
+from sidecar.top.cpu import TreeCpu
+
+_LEAST_INTERVAL_NS = 100_000_000
+_CPU_OVER_S = 0.25
+_COLUMNS_OF_A_PIPE = 160
+
+
+@click.command("top", short_help="A live view of what runs: age, silence, verdict, output, CPU.")
+@click.option("--once", is_flag=True, help="Print it once, and leave; so it does where stdout is no terminal.")
+@click.option("--json", "as_json", is_flag=True, help="For programs: once, as one array, with `cpuPercent`.")
+@click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True, help="What comes first.")
+@click.option(
+    "--filter", "text", default="", metavar="TEXT", help="Only commands that have this in a name, id or verdict."
+)
+@click.option("--interval", default="1s", show_default=True, metavar="DURATION", help="How often to look.")
+@click.option("--no-color", is_flag=True, help="No colours; NO_COLOR in the environment says the same.")
+@socket_options
+def top(
+    once: bool,
+    as_json: bool,
+    sort: str,
+    text: str,
+    interval: str,
+    no_color: bool,
+    socket: str | None,
+    config_path: str | None,
+) -> None:
+    """Show the commands that run now, live.
+
+    First come those that may be hung (!), then those that need someone (?). OUTPUT is a bar for each look, as high as
+    there was output. Keys: up and down select, enter explains, c cancels (and asks first), / filters, s sorts, q
+    leaves.
+    """
+    path = daemon_socket(socket, config_path)
+    try:
+        interval_ns = parse_duration(interval)
+    except ValueError as error:
+        raise UsageError(f"--interval: {error}") from None
+    if interval_ns < _LEAST_INTERVAL_NS:
+        raise UsageError("--interval: at least 100ms")
+    board = Board()
+    board.sort, board.filter = sort, text
+    if as_json:
+        looked = _look(path, board)
+        click.echo(json.dumps([{**row.record, "cpuPercent": row.cpu_percent} for row in looked.rows()], indent=2))
+    elif once or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        _print(_look(path, board))
+    elif os.environ.get("TERM", "dumb") == "dumb":
+        raise UsageError("this terminal (TERM=dumb) cannot show a live view; use --once, or `sidecar ps`")
+    else:
+        from sidecar.top.loop import run
+
+        run(path, board, interval_ns / 1e9, colour=not (no_color or os.environ.get("NO_COLOR")), unicode=_is_unicode())
+
+
+def _look(path: str, board: Board) -> Board:
+    """Two looks at the processes, for their CPU. Without a daemon there is nothing, and the board says so."""
+    try:
+        records: list[dict[str, Any]] = [one for one in client.request(path, "list") if one.get("type") == "command"]
+    except DaemonUnavailable as error:
+        board.lose(str(error))
+        return board
+    board.update(records, time.monotonic())
+    cpu = TreeCpu()
+    for percent in (False, True):
+        for row in board.rows():
+            row.cpu_percent = cpu.percent(int(row.record["pid"]), time.monotonic())
+        if not percent and records:
+            time.sleep(_CPU_OVER_S)
+    return board
+
+
+def _print(board: Board) -> None:
+    from sidecar.top.screen import ansi
+    from sidecar.top.view import Size, Ui, lines_of
+
+    columns = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else _COLUMNS_OF_A_PIPE
+    size = Size(columns or 80, board.running + 8)
+    for line in lines_of(
+        board, Ui(message=" "), size, time.monotonic(), time.strftime("%H:%M:%S"), unicode=_is_unicode()
+    ):
+        line.stylize("not reverse")
+        click.echo(ansi(line, size.columns, colour=False).rstrip())
+
+
+def _is_unicode() -> bool:
+    return "utf" in (sys.stdout.encoding or "").lower()

@@ -1,0 +1,199 @@
+"""A board as lines for a terminal. Pure; nothing is wider than the terminal, and colour is never all that tells.
+
+80 columns by 24 lines are enough; fewer lines show fewer commands, more columns show the ids too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from rich.text import Text
+
+from sidecar.cli.history import ending
+from sidecar.cli.ps import span_text
+from sidecar.core.values import printable
+from sidecar.top.board import Board, Ended, Row
+
+BARS: Final = " ▁▂▃▄▅▆▇█"
+ASCII_BARS: Final = " .:-=+*#@"
+_GAP: Final = "  "
+_MARKS: Final = {"may_be_hung": "!", "needs_someone": "?"}
+_STYLES: Final = {"may_be_hung": "bold red", "needs_someone": "yellow", "working": "green"}
+_KEYS: Final = "up/down select  enter explain  c cancel  / filter  s sort  q quit"
+_ENDED_LINES: Final = 4
+_PROGRAM, _VERDICT, _SPARK, _ID = 14, 24, 10, 13
+_UNITS: Final = ("", "k", "M", "G", "T")
+
+
+@dataclass(slots=True)
+class Ui:
+    """What the keys have brought about. `page`: lines that cover the board (an explanation), or None. `prompt`: a
+    question or the filter that is being typed, in place of the keys; None = neither."""
+
+    page: list[str] | None = None
+    page_top: int = 0
+    prompt: str | None = None
+    message: str = ""
+
+
+class Size(NamedTuple):
+    columns: int
+    lines: int
+
+
+def lines_of(board: Board, ui: Ui, size: Size, now_s: float, clock: str, *, unicode: bool = True) -> list[Text]:
+    """At most `size.lines` lines, none wider than `size.columns`. `clock` is the time of day, for the corner."""
+    lines = _board(board, ui, size, now_s, clock, unicode=unicode) if ui.page is None else _page(ui, size)
+    for line in lines:
+        line.truncate(size.columns)
+    return lines[: size.lines]
+
+
+def _board(board: Board, ui: Ui, size: Size, now_s: float, clock: str, *, unicode: bool) -> list[Text]:
+    head = [_title(board, size.columns, clock), _state(board, now_s), Text(_header(size.columns), style="dim")]
+    selected = board.row()
+    foot = _selected_lines(selected, size) + _ended_lines(board.ended, now_s, size) + [_last(board, ui)]
+    rows = board.rows()
+    room = max(1, size.lines - len(head) - len(foot))
+    top = _scrolled(rows, selected, room)
+    shown = [_row(row, size.columns, selected is row, unicode=unicode) for row in rows[top : top + room]]
+    if len(rows) > top + room:
+        shown[-1] = Text(f"  ... and {len(rows) - top - room + 1} more", style="dim")
+    if not rows:
+        nothing = "nothing fits the filter" if board.running else "no command is running"
+        shown = [Text(f"  {nothing}", style="dim")]
+    shown += [Text("")] * (room - len(shown))
+    return [*head, *shown, *foot]
+
+
+def _title(board: Board, columns: int, clock: str) -> Text:
+    counts = f"{board.running} running"
+    for group, said in (("may_be_hung", "may be hung"), ("needs_someone", "need someone")):
+        if number := board.count(group):
+            counts += f", {number} {said}"
+    left = f"sidecar top - {counts}"
+    return Text(
+        left + clock.rjust(max(0, columns - len(left))) if len(left) + len(clock) < columns else left, style="bold"
+    )
+
+
+def _state(board: Board, now_s: float) -> Text:
+    if board.problem is None:
+        order = f"sorted by {board.sort}"
+        return Text(order + (f", only with: {printable(board.filter)}" if board.filter else ""), style="dim")
+    old = "" if board.heard_s is None else f"; what is below is {span_text(int((now_s - board.heard_s) * 1000))} old"
+    return Text(f"NO DAEMON: {printable(board.problem)}{old}", style="bold red")
+
+
+def _header(columns: int) -> str:
+    cells = [f"  {'PROGRAM':<{_PROGRAM - 2}}", f"{'AGE':>6}", f"{'SILENT':>6}", f"{'VERDICT':<{_VERDICT}}"]
+    cells += [f"{'CPU':>4}", f"{'BYTES':>6}", f"{'OUTPUT':<{_SPARK}}"]
+    return _joined(cells, ["ID", "TOOL CALL"], columns)
+
+
+def _row(row: Row, columns: int, selected: bool, *, unicode: bool) -> Text:
+    record = row.record
+    verdict = str(record.get("verdict", "-"))
+    held = f" {span_text(int(record['sinceMs']))}" if "sinceMs" in record else ""
+    # Of a long name the age is worth more than the last letters.
+    verdict = verdict[: _VERDICT - len(held)] + held
+    mark = _MARKS.get(row.group or "", " ")
+    cells = [
+        f"{'>' if selected else ' '}{mark}{_cut(record.get('program'), _PROGRAM - 2):<{_PROGRAM - 2}}",
+        f"{span_text(int(record.get('elapsedMs', 0))):>6}",
+        f"{span_text(row.silent_ms):>6}",
+        f"{printable(verdict):<{_VERDICT}}",
+        f"{'-' if row.cpu_percent is None else f'{row.cpu_percent:.0f}%':>4}",
+        f"{size_text(int(record.get('totalBytes', 0))):>6}",
+        sparkline(list(row.rates), _SPARK, unicode=unicode),
+    ]
+    line = _joined(cells, [_cut(row.id, _ID), _cut(record.get("toolCallId", ""), 24)], columns)
+    return Text(line, style=_STYLES.get(row.group or "", "") + (" reverse" if selected else ""))
+
+
+def _joined(cells: list[str], further: list[str], columns: int) -> str:
+    line = _GAP.join(cells)
+    for cell, width in zip(further, (_ID, 24), strict=True):
+        if len(line) + len(_GAP) + width <= columns:
+            line += _GAP + f"{cell:<{width}}"
+    return line
+
+
+def _selected_lines(row: Row | None, size: Size) -> list[Text]:
+    """The weightiest fact of what is selected, where there is room."""
+    if row is None or size.lines < 16:
+        return []
+    evidence = row.record.get("evidence") or ()
+    fact = printable(str(evidence[0])) if evidence else "no verdict yet" if "verdict" not in row.record else ""
+    return [Text(""), Text(f"{_cut(row.id, _ID)}  {fact}")]
+
+
+def _ended_lines(ended: Sequence[Ended], now_s: float, size: Size) -> list[Text]:
+    if not ended or size.lines < 20:
+        return []
+    lines = [Text("")]
+    for one in list(ended)[:_ENDED_LINES]:
+        ago = span_text(int((now_s - one.at_s) * 1000))
+        ran, silence = (span_text(int(one.record.get(key, 0))) for key in ("elapsedMs", "longestSilenceMs"))
+        said = (
+            f"  {_cut(one.record.get('program'), 12):<12}  {printable(ending(one.record))}, ran {ran}, silent {silence}"
+        )
+        lines.append(Text(f"{said}, {ago} ago", style="dim"))
+    return lines
+
+
+def _last(board: Board, ui: Ui) -> Text:
+    if ui.prompt is not None:
+        return Text(printable(ui.prompt), style="bold")
+    return Text(printable(ui.message) if ui.message else _KEYS, style="" if ui.message else "dim")
+
+
+def _page(ui: Ui, size: Size) -> list[Text]:
+    wrapped = [part for line in ui.page or () for part in _wrapped(line, size.columns)]
+    room = max(1, size.lines - 1)
+    ui.page_top = min(ui.page_top, max(0, len(wrapped) - room))
+    shown = [Text(line) for line in wrapped[ui.page_top : ui.page_top + room]]
+    shown += [Text("")] * (room - len(shown))
+    more = f"  ({len(wrapped) - ui.page_top - room} more lines)" if len(wrapped) > ui.page_top + room else ""
+    return [*shown, Text(f"up/down scroll  q back{more}", style="dim")]
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    import textwrap
+
+    # The titles of sidecar explain are twelve wide.
+    indent = " " * 12 if len(line) > 12 and line[11] == " " else ""
+    return textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def _scrolled(rows: Sequence[Row], selected: Row | None, room: int) -> int:
+    if selected is None or len(rows) <= room:
+        return 0
+    place = rows.index(selected)
+    # One line tells of those that are further down.
+    return min(max(0, place - room + 2), len(rows) - room)
+
+
+def sparkline(rates: Sequence[float], width: int, *, unicode: bool = True) -> str:
+    """The last `width` rates as bars; any output at all is a bar, nothing is a blank."""
+    bars = BARS if unicode else ASCII_BARS
+    shown = list(rates)[-width:]
+    most = max(shown, default=0.0)
+    steps = len(bars) - 1
+    drawn = "".join(bars[0] if rate <= 0 else bars[max(1, round(rate / most * steps))] for rate in shown)
+    return drawn.rjust(width)
+
+
+def size_text(size_bytes: int) -> str:
+    """`0`, `999`, `1.2k`, `34M`: at most four characters."""
+    size = float(size_bytes)
+    for unit in _UNITS:
+        if size < 999.5 or unit == _UNITS[-1]:
+            return f"{size:.1f}{unit}" if unit and size < 9.95 else f"{size:.0f}{unit}"
+        size /= 1000
+    raise AssertionError("unreachable")  # pragma: no cover
+
+
+def _cut(value: object, width: int) -> str:
+    text = printable(str(value or ""))
+    return text if len(text) <= width else text[: width - 1] + "~"

@@ -1,0 +1,202 @@
+"""`sidecar top` on a real terminal, with a real daemon and real commands."""
+
+import fcntl
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from supervised import WAIT_S, Installation, stop_daemon, until
+
+
+class Terminal:
+    """`sidecar top` on a PTY of 80 by 24; `picture` is what it has drawn last, without styles."""
+
+    def __init__(self, sidecar: Installation, *words: str, **environ: str) -> None:
+        self.master, self.slave = os.openpty()
+        termios.tcsetwinsize(self.slave, (24, 80))
+        self.before = termios.tcgetattr(self.slave)
+        self._drawn = b""
+        self.process = subprocess.Popen(
+            [str(sidecar.script), "top", "--interval", "200ms", *words],
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=self.slave,
+            env={**sidecar.environ, "TERM": "xterm", "LANG": "C.UTF-8", **environ},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches it
+        )
+
+    def picture(self) -> list[str]:
+        self._read()
+        whole = [part for part in self._drawn.split(b"\x1b[H") if part.endswith(b"\x1b[K\x1b[J")]
+        text = whole[-1].decode() if whole else ""
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r\r\n", "\r\n").split("\r\n")
+
+    def shows(self, text: str) -> list[str]:
+        """Wait until the picture has `text`."""
+        until(lambda: any(text in line for line in self.picture()))
+        return self.picture()
+
+    def press(self, keys: str) -> None:
+        os.write(self.master, keys.encode())
+
+    def all_drawn(self) -> bytes:
+        self._read()
+        return self._drawn
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+    def _read(self) -> None:
+        while select.select([self.master], [], [], 0)[0]:
+            self._drawn += os.read(self.master, 65536)
+
+
+@pytest.fixture
+def top(sidecar: Installation) -> Iterator[Callable[..., Terminal]]:
+    terminals: list[Terminal] = []
+
+    def make(*words: str, **environ: str) -> Terminal:
+        terminals.append(Terminal(sidecar, *words, **environ))
+        return terminals[-1]
+
+    yield make
+    for terminal in terminals:
+        terminal.end()
+
+
+FLAGS = ("--verdict-after", "200ms", "--heartbeat-interval", "500ms")
+
+
+def test_a_command_its_verdict_its_explanation_and_its_end(sidecar: Installation, top: Callable[..., Terminal]) -> None:
+    with sidecar.started("sleep", "60", flags=FLAGS) as process:
+        terminal = top("--filter", "sleep")
+        shown = terminal.shows("sleeping")
+        row = next(line for line in shown if "sleeping" in line)
+        assert row.startswith(">")
+        assert [line for line in shown if len(line) > 80] == []
+        assert len(shown) == 24
+        terminal.press("\r")
+        terminal.shows("how sure")
+        terminal.press("q")
+        terminal.press("c")
+        terminal.shows("cancel sleep (pid")
+        terminal.press("y")
+        terminal.shows("cancelled, ran")
+        process.wait(WAIT_S)
+
+
+def test_the_terminal_is_given_back_as_it_was(sidecar: Installation, top: Callable[..., Terminal]) -> None:
+    for end in ("q", "\x03"):
+        terminal = top()
+        terminal.shows("sidecar top")
+        assert termios.tcgetattr(terminal.slave) != terminal.before
+        terminal.press(end)
+        assert terminal.process.wait(WAIT_S) == 0
+        assert termios.tcgetattr(terminal.slave) == terminal.before
+        assert terminal.all_drawn().endswith(b"\x1b[?25h\x1b[?1049l")
+
+
+def test_term_ends_it_cleanly(top: Callable[..., Terminal]) -> None:
+    terminal = top()
+    terminal.shows("sidecar top")
+    terminal.process.terminate()
+    assert terminal.process.wait(WAIT_S) == 0
+    assert termios.tcgetattr(terminal.slave) == terminal.before
+
+
+def test_suspended_and_continued(top: Callable[..., Terminal]) -> None:
+    terminal = top()
+    terminal.shows("sidecar top")
+    terminal.process.send_signal(signal.SIGTSTP)
+    until(lambda: Path(f"/proc/{terminal.process.pid}/stat").read_text().rpartition(") ")[2][0] == "T")
+    assert termios.tcgetattr(terminal.slave) == terminal.before
+    terminal.process.send_signal(signal.SIGCONT)
+    drawn = len(terminal.all_drawn())
+    until(lambda: len(terminal.all_drawn()) > drawn)
+    assert termios.tcgetattr(terminal.slave) != terminal.before
+
+
+def test_another_size(top: Callable[..., Terminal]) -> None:
+    terminal = top()
+    terminal.shows("sidecar top")
+    termios.tcsetwinsize(terminal.slave, (10, 40))
+    terminal.process.send_signal(signal.SIGWINCH)
+    until(lambda: len(terminal.picture()) == 10)
+    assert [line for line in terminal.picture() if len(line) > 40] == []
+
+
+def test_without_colour_nothing_is_coloured(sidecar: Installation, top: Callable[..., Terminal]) -> None:
+    with sidecar.started("cat", flags=(*FLAGS, "--pty"), stdin=subprocess.PIPE):
+        plain, coloured = top(NO_COLOR="1"), top()
+        for terminal in (plain, coloured):
+            terminal.shows("cat")
+            terminal.shows("c cancel")
+        colours = rb"\x1b\[[0-9;]*3[0-7]m"
+        until(lambda: re.search(colours, coloured.all_drawn()))
+        assert not re.search(colours, plain.all_drawn())
+
+
+def test_when_the_daemon_is_gone_it_says_so_and_finds_the_next(
+    sidecar: Installation, top: Callable[..., Terminal]
+) -> None:
+    sidecar.run("true")
+    terminal = top()
+    terminal.shows("sorted by")
+    stop_daemon(sidecar.socket)
+    terminal.shows("NO DAEMON")
+    sidecar.run("true")
+    terminal.shows("sorted by")
+
+
+def test_once_and_for_programs(sidecar: Installation) -> None:
+    with sidecar.started("sleep", "60", flags=FLAGS):
+
+        def told() -> list[dict[str, object]]:
+            done = subprocess.run(
+                [str(sidecar.script), "top", "--json", "--filter", "sleeping"],
+                capture_output=True,
+                env=sidecar.environ,
+                check=True,
+                timeout=WAIT_S,
+            )
+            return json.loads(done.stdout)
+
+        until(told)
+        (command,) = told()
+        assert (command["program"], command["verdict"]) == ("sleep", "sleeping")
+        assert isinstance(command["cpuPercent"], float)
+        once = subprocess.run(
+            [str(sidecar.script), "top"],
+            capture_output=True,
+            text=True,
+            env=sidecar.environ,
+            check=True,
+            timeout=WAIT_S,
+        )
+        assert "sleeping" in once.stdout
+        assert "\x1b" not in once.stdout
+
+
+def test_a_terminal_that_cannot(sidecar: Installation, top: Callable[..., Terminal]) -> None:
+    terminal = top(TERM="dumb")
+    assert terminal.process.wait(WAIT_S) == 125
+    assert b"--once" in terminal.all_drawn()
+
+
+def test_it_starts_at_once(top: Callable[..., Terminal]) -> None:
+    """No figure: only that nothing is waited for before the first picture."""
+    began = time.monotonic()
+    top("--interval", "30s").shows("sidecar top")
+    assert time.monotonic() - began < WAIT_S
