@@ -44,6 +44,10 @@ VERBS = {
     "cancel": ("sidecar.cli.cancel:cancel", "Stop a running command, and say what came of it."),
     "setup": ("sidecar.cli.setup:setup", "Have an agent run its shell through the sidecar; or no longer."),
     "bridge": ("sidecar.cli.bridge:bridge", "Stand between a client and its agent, and add the heartbeats."),
+    "conformance": (
+        "sidecar.cli.conformance:conformance",
+        "Check what a consumer does with heartbeats, or a recorded stream of them.",
+    ),
     "config": ("sidecar.cli.config:config", "Explain the configuration: show, check, path."),
     "daemon": ("sidecar.cli.daemon:daemon", "Run, start, stop and ask the daemon."),
     "spool": ("sidecar.cli.spool:spool", "What no Collector has taken yet: status, flush, clear."),

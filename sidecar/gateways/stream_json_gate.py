@@ -74,6 +74,7 @@ class StreamJsonGate:
         if kind == "user":
             for block in _blocks(message, "tool_result"):
                 self._result(block.get("tool_use_id"))
+                self._remember(_call(message, block.get("tool_use_id")))
         elif kind == "result":
             self._end()
         elif kind == "control_request":
@@ -105,13 +106,12 @@ class StreamJsonGate:
         self._end()
 
     def _made(self, message: Message) -> list[ToolUse]:
-        session_id, parent = message.get("session_id"), message.get("parent_tool_use_id")
+        parent = message.get("parent_tool_use_id")
         made = []
         for block in _blocks(message, "tool_use"):
-            tool_use_id = block.get("id")
-            if not isinstance(tool_use_id, str):
+            call = _call(message, block.get("id"))
+            if call is None:
                 continue
-            call = (session_id if isinstance(session_id, str) else "", tool_use_id)
             name, text = block.get("name"), mapping(block.get("input")).get("command")
             tool_use = ToolUse(
                 call,
@@ -120,11 +120,19 @@ class StreamJsonGate:
                 parent if isinstance(parent, str) else None,
             )
             if call not in self._calls:  # one that comes again (a resumed session repeats them) brings nothing back
-                self._calls[call] = _State(tool_use)
+                self._put(_State(tool_use))
                 made.append(tool_use)
+        return made
+
+    def _remember(self, call: Call | None) -> None:
+        """The result of a call that was never made: it is over before it comes."""
+        if call is not None and call not in self._calls:
+            self._put(_State(ToolUse(call, "", None, None), is_over=True))
+
+    def _put(self, state: _State) -> None:
+        self._calls[state.made.call] = state
         while len(self._calls) > MAX_CALLS:
             self._calls.popitem(last=False)
-        return made
 
     def _ask(self, request_id: object, request: Message) -> None:
         tool_use_id = request.get("tool_use_id")
@@ -164,6 +172,11 @@ class StreamJsonGate:
         """Those of the call, in whichever session; of all calls where none is named."""
         named = tool_use_id if isinstance(tool_use_id, str) else None
         return (state for call, state in self._calls.items() if named is None or call[1] == named)
+
+
+def _call(message: Message, tool_use_id: object) -> Call | None:
+    session_id = message.get("session_id")
+    return (session_id if isinstance(session_id, str) else "", tool_use_id) if isinstance(tool_use_id, str) else None
 
 
 def _blocks(message: Message, kind: str) -> list[Mapping[str, Any]]:
