@@ -35,6 +35,8 @@ class Agent:
             raise UsageError(
                 f"{self.name} has no scope {scope!r}: no file of a project says which shell it runs; use --scope user"
             )
+        if scope == PROJECT and places.is_home:
+            raise UsageError("this folder is your home, not a project: use --scope user")
         return self.edits(places, scope)
 
 

@@ -173,3 +173,27 @@ def _diff(path: str, before: bytes | None, after: bytes | None) -> str:
 
 def _name(path: str, data: object) -> str:
     return "/dev/null" if data is None else path
+
+
+DONE, PARTLY, NONE = "done", "partly", "none"
+
+
+def state(edits: Sequence[Edit]) -> str:
+    """DONE: all is there and leads somewhere; NONE: nothing of ours is; PARTLY: anything in between.
+
+    Raises UsageError for a file that is not understood.
+    """
+    done, left = 0, 0
+    for edit in edits:
+        if isinstance(edit, Link):
+            target = _target(edit)
+            done += target == edit.target and os.access(edit.path, os.X_OK)
+            left += target is not None
+            continue
+        found = files.look(edit.path)
+        try:
+            done += found.data is not None and edit.is_done(found.text())
+            left += found.data is not None and edit.is_left(found.text())
+        except NotUnderstood as error:
+            raise UsageError(f"{printable(edit.path)}: {error}") from None
+    return DONE if done == len(edits) else PARTLY if left else NONE

@@ -26,6 +26,11 @@ class Places:
             raise UsageError(f"HOME is {printable(repr(home))}: not an absolute path; whose files are meant?")
         return os.path.normpath(home)
 
+    @property
+    def is_home(self) -> bool:
+        """Is the project's folder the home? Its files would then be the user's."""
+        return os.path.realpath(self.home) == os.path.realpath(self.project)
+
     def folder_of(self, variable: str, default: str) -> str:
         """The folder that a variable names, else `default` below the home. Raises UsageError for a relative one."""
         value = self.environ.get(variable, "")

@@ -43,6 +43,7 @@ VERBS = {
     "why": ("sidecar.cli.why:why", "Say the same of any process of yours, by its pid."),
     "cancel": ("sidecar.cli.cancel:cancel", "Stop a running command, and say what came of it."),
     "setup": ("sidecar.cli.setup:setup", "Have an agent run its shell through the sidecar; or no longer."),
+    "doctor": ("sidecar.cli.doctor:doctor", "Check the whole chain, and say how to mend it."),
     "bridge": ("sidecar.cli.bridge:bridge", "Stand between a client and its agent, and add the heartbeats."),
     "conformance": (
         "sidecar.cli.conformance:conformance",

@@ -242,6 +242,11 @@ class TestRefused:
                 with pytest.raises(UsageError, match="--scope user"):
                     world.apply(name, scope)
 
+    def test_a_project_that_is_the_home(self, world: World) -> None:
+        world.places = Places(world.places.environ, str(world.home), SHELL)
+        with pytest.raises(UsageError, match="use --scope user"):
+            world.apply("codex", "project")
+
     @pytest.mark.parametrize("environ", [{"HOME": ""}, {"HOME": "relative"}, {"CLAUDE_CONFIG_DIR": "relative"}])
     def test_variables_that_name_no_place(self, tmp_path: Path, environ: dict[str, str]) -> None:
         places = Places({"HOME": str(tmp_path), **environ}, str(tmp_path), SHELL)
