@@ -29,6 +29,7 @@ from sidecar import detach
 from sidecar.core.daemon_environment import daemon_environment
 from sidecar.core.errors import DaemonUnavailable, SidecarError
 from sidecar.daemon import client, identity, listening
+from sidecar.daemon.accounting import Accounting
 from sidecar.daemon.connection import Limits
 from sidecar.daemon.fanout import ENCODERS, EncoderFactory
 from sidecar.daemon.listening import AlreadyRunning, Listener
@@ -98,17 +99,21 @@ async def _serve(
     server = Server(listener.sock, settings.socket_path, sink, limits=limits, encoders=encoders)
     ending.attach(server.stop_requested)
     server.start()
+    accounting = Accounting(server)
     listener.came_up(_LOCK_S)
+    saving = asyncio.create_task(accounting.run())
     ticking = asyncio.create_task(_tick(server, listener, settings.idle_timeout_ns))
     await server.stop_requested.wait()
     ending.begin()
     ticking.cancel()
+    saving.cancel()
     listener.remove_file(_LOCK_S)
     await server.stop(_DRAIN_S, owns_listener=listener.is_ours)
     # A thread that is not waited for at the exit: an exporter may hang far beyond its budget.
     flushing = threading.Thread(target=server.sink.shutdown, args=(FLUSH_S,), daemon=True)
     flushing.start()
     flushing.join(FLUSH_S + 0.05)
+    accounting.close(saved=not flushing.is_alive())
 
 
 async def _tick(server: Server, listener: Listener, idle_timeout_ns: int | None) -> None:

@@ -107,6 +107,10 @@ class Registry:
         self._end(command_id)
         return Settled(command, replay=False)
 
+    def knows(self, command_id: str) -> bool:
+        """Whether frames of this command have come (as far back as the memory goes)."""
+        return command_id in self.running or command_id in self._ended
+
     def has_ended(self, command_id: str) -> bool:
         """Whether this command is known to be over (as far back as the memory goes)."""
         return command_id in self._ended

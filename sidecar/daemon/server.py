@@ -23,6 +23,7 @@ import select
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from sidecar.daemon.cancelling import Cancels
 from sidecar.daemon.connection import READ_BYTES, Connection, Limits
 from sidecar.daemon.control import list_answer, status_answer
 from sidecar.daemon.fanout import ENCODERS, EncoderFactory, FanOut, encode_record
+from sidecar.daemon.ledger import Ledger
 from sidecar.daemon.registry import Beat, Event, Registry, Settled, Started, VerdictChanged
 from sidecar.daemon.sink import GuardedSink, TelemetrySink
 
@@ -42,6 +44,7 @@ log = logging.getLogger(__name__)
 _ACCEPTS_A_TURN: Final = 64
 _ACCEPT_PAUSE_S: Final = 0.2
 _DRAIN_STEP_S: Final = 0.005
+_SETTLED_REMEMBERED: Final = 100_000
 # Who a command is: a reconnecting producer must say the same.
 _SAME_IDENTITY: Final = ("traceId", "spanId", "supervisorPid", "startMonotonicMs")
 
@@ -65,6 +68,9 @@ class Server:
         self.path = path
         self.sink = GuardedSink(sink)
         self.registry = Registry()
+        self.ledger = Ledger(path)
+        self.settled: deque[str] = deque(maxlen=_SETTLED_REMEMBERED)
+        """Ids of the commands that have settled, for whoever does away with their entries in the ledger."""
         self.limits = limits or Limits()
         self.fanout = FanOut(encoders, self.limits.max_buffered_bytes)
         self.read_buffer = memoryview(bytearray(READ_BYTES))
@@ -213,15 +219,32 @@ class Server:
 
     def _lose(self, command_id: str) -> None:
         self._graces.pop(command_id, None)
+        for frame in self.ledger.frames(command_id):
+            # It may have ended well, and only have been killed before it could say so.
+            self._take(frame)
         lost = self.registry.lose(command_id, self._clock_ns())
         if lost is not None:
             log.info("command %s is lost: its supervisor went away", command_id)
             self._happened(lost)
 
+    def take_up(self, command_id: str, frames: list[dict[str, Any]]) -> None:
+        """A command of which only the ledger tells: `frames` as they are there; lost where its end is not."""
+        for frame in frames:
+            self._take(frame)
+        self._lose(command_id)
+
+    def _take(self, frame: dict[str, Any]) -> None:
+        try:
+            for event in self.registry.feed(frame, self._clock_ns()):
+                self._happened(event)
+        except FrameError as error:
+            log.warning("an entry of the ledger cannot be: %s", error)
+
     def _happened(self, event: Event) -> None:
         command = event.command
         if isinstance(event, Settled):
             self._owners.pop(command.id, None)
+            self.settled.append(command.id)
             self._note_idleness()
         if event.replay:
             if isinstance(event, Settled):

@@ -46,8 +46,14 @@ class TelemetrySink(Protocol):
         Returns at once.
         """
 
+    def save(self) -> bool:
+        """Put all that was told so far where the death of this process does not reach it. False: not now.
+
+        May block, beside the other calls: it has a thread of its own.
+        """
+
     def shutdown(self, budget_s: float) -> None:
-        """Flush and end within `budget_s`. The only call that may block; it has a thread of its own."""
+        """Flush and end within `budget_s`. May block too, on a thread of its own."""
 
     def status(self) -> dict[str, Any]:
         """What `sidecar daemon status` shows of it; an empty dict for nothing."""
@@ -79,6 +85,9 @@ class NullSink:
 
     def send_now(self, *, everything: bool) -> None:
         pass
+
+    def save(self) -> bool:
+        return True
 
     def shutdown(self, budget_s: float) -> None:
         pass
@@ -116,6 +125,11 @@ class GuardedSink:
 
     def send_now(self, *, everything: bool) -> None:
         self._call("send_now", lambda: self._sink.send_now(everything=everything))
+
+    def save(self) -> bool:
+        found = [False]
+        self._call("save", lambda: found.append(self._sink.save()))
+        return found[-1]
 
     def shutdown(self, budget_s: float) -> None:
         self._call("shutdown", lambda: self._sink.shutdown(budget_s))

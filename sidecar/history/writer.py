@@ -66,6 +66,10 @@ class RecordingSink:
     def send_now(self, *, everything: bool) -> None:
         self._inner.send_now(everything=everything)
 
+    def save(self) -> bool:
+        """The telemetry's alone: what a daemon that is killed had not written of the history yet is not in it."""
+        return self._inner.save()
+
     def shutdown(self, budget_s: float) -> None:
         """Both within the budget: the history is written while the telemetry is flushed."""
         deadline_s = time.monotonic() + budget_s

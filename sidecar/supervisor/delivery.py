@@ -3,11 +3,13 @@
 import time
 
 from sidecar.core import frame as wire
+from sidecar.core.errors import FrameError
 from sidecar.supervisor.notes import Notes
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from sidecar.supervisor.frames_fd import FrameCopy
+    from sidecar.supervisor.ledger import Entry
     from sidecar.supervisor.link import Link
     from sidecar.supervisor.options import RunOptions
     from sidecar.supervisor.reports import Frame
@@ -20,9 +22,19 @@ _HANDOVER_NS = 50_000_000
 
 
 class Delivery:
-    """Takes frames; never raises, never blocks (`close` at most for the stated budgets)."""
+    """Takes frames; never raises, never blocks (`close` at most for the stated budgets).
 
-    def __init__(self, options: "RunOptions", environ: dict[str, str], inline_factory: "InlineFactory") -> None:
+    `entry` is the command's in the ledger, for a daemon that does not live to do its part.
+    """
+
+    def __init__(
+        self,
+        options: "RunOptions",
+        environ: dict[str, str],
+        inline_factory: "InlineFactory",
+        entry: "Entry | None" = None,
+    ) -> None:
+        self._entry = entry
         self._options = options
         self._environ = environ
         self._inline_factory = inline_factory
@@ -45,6 +57,9 @@ class Delivery:
             self._notes.write(f"frame not sent: {error!r}")
 
     def _send(self, frame: "Frame") -> None:
+        if self._entry is not None and frame["type"] in (wire.STARTED, wire.SETTLED):
+            # Before a daemon can have it, and do away with the entry.
+            self._enter(self._entry, frame)
         if self._inline is not None:
             self._inline.put(frame)
             return
@@ -57,12 +72,25 @@ class Delivery:
         elif not self.link.ever_connected:
             self._keep(frame)
 
+    def _enter(self, entry: "Entry", frame: "Frame") -> None:
+        try:
+            line = wire.encode(frame)
+        except FrameError as error:
+            self._notes.write(f"frame not entered: {error}")
+            return
+        if frame.get("reason") == "spawn_failed":
+            entry.replace(line)
+        else:
+            entry.add(line)
+
     def close(self) -> None:
         """The last frame was sent: hand over what is unsent, within a budget, and let go."""
         if self._copy is not None:
             self._copy.close()
         if self._inline is not None:
             self._inline.close(_INLINE_BUDGET_S)
+            if self._entry is not None:
+                self._entry.remove()
             return
         if self.link is not None:
             self._hand_over(self.link)
@@ -143,6 +171,11 @@ class Delivery:
                 left = path is not None and leave(path, [wire.encode(frame) for frame in self._before])
             except Exception as error:  # noqa: BLE001 - as above: no module any more, or a frame that is none
                 self._notes.write(f"frames not left: {error!r}")
+        if self._entry is not None:
+            if left:
+                self._entry.remove()
+            else:
+                self._entry.remove_if_crowded()
         what = "left to the next one" if left else "not recorded"
         self._notes.write(f"no daemon can be had, and the command is over: it is {what}")
 

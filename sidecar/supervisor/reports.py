@@ -76,6 +76,12 @@ class Reports:
             "startUnixMs": unix_ms,
             "startMonotonicMs": started_ns // _MS,
         }
+
+    def complete(self, options: "RunOptions") -> None:
+        """What the identity has room for beside what `Reports` was made with, and what the spawn did not wait for:
+        the names of `options` that have changed, the bridge's match key, the command line."""
+        self._identity["toolCallId"] = options.tool_call_id
+        self._identity["sessionId"] = options.session_id
         if options.bridge_id is not None:
             from sidecar.core.match_key import command_text, match_key
 
@@ -83,6 +89,11 @@ class Reports:
             self._identity["matchKey"] = match_key(options.bridge_id, command_text(options.argv))
         if options.capture_command:
             self._identity["commandLine"] = _command_line(options.argv, self._identity)
+
+    def entry(self) -> bytes:
+        """The line that begins the command's entry in the ledger: its start, while it has no pid yet (0)."""
+        seq: Frame = {"v": wire.VERSION, "type": wire.STARTED, "commandId": self.command_id, "seq": 0}
+        return wire.encode({**seq, **self._identity, "pid": 0})
 
     def started(self, pid: int) -> "Frame":
         return self._frame(wire.STARTED, {**self._identity, "pid": pid})

@@ -8,8 +8,12 @@ import posix
 import time
 
 import sidecar
+from sidecar.core.errors import FrameError
 from sidecar.core.trace_context import TraceContext, begin_span
+from sidecar.places import socket_path
 from sidecar.supervisor import libc
+from sidecar.supervisor.ledger import enter
+from sidecar.supervisor.reports import Reports
 from sidecar.supervisor.signals import SignalSource
 from sidecar.supervisor.spawn import NoChild, SpawnError, become, spawn
 from sidecar.supervisor.streams import Streams, connect, plan_streams, plug_standard_descriptors
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Protocol
 
+    from sidecar.supervisor.ledger import Entry
     from sidecar.supervisor.options import RunOptions
     from sidecar.supervisor.reports import Frame
     from sidecar.supervisor.terminal import Terminal
@@ -60,6 +65,8 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     ends = (None, None) if terminal is None else (terminal.master, terminal.slave)
     relayed, descriptors, ours = connect(streams, *ends)
     started_ns, unix_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
+    reports = Reports(options, context, io=streams.io, started_ns=started_ns, unix_ms=unix_ms)
+    entry = None if options.inline else _enter(options, environ, reports)
     try:
         spawning = spawn(
             options.argv,
@@ -82,10 +89,10 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         from sidecar.supervisor.leave import TIMEOUT_EXIT_CODE, leave
         from sidecar.supervisor.loop import Loop
         from sidecar.supervisor.relay import Channel
-        from sidecar.supervisor.reports import Reports
         from sidecar.supervisor.sink import Sink
 
         _take_agents_names(options, environ)
+        reports.complete(options)
         stats = OutputStats(started_ns)
         channels = [
             Channel(
@@ -103,13 +110,14 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
             from sidecar.supervisor.files import GivenFiles
 
             files = GivenFiles(streams.files, stats, time.monotonic_ns(), time.time_ns)
-        reports = Reports(options, context, io=streams.io, started_ns=started_ns, unix_ms=unix_ms)
-        delivery = Delivery(options, environ, inline_factory)
+        delivery = Delivery(options, environ, inline_factory, entry)
     except NoChild as error:
+        if entry is not None:
+            entry.remove()
         _unsupervised(str(error), options, _command_environment(environ, context), signals.agent_mask)
         return
     except SpawnError as error:
-        _spawn_failed(error, options, context, environ, inline_factory, streams, started_ns, unix_ms)
+        _spawn_failed(error, options, environ, inline_factory, reports, entry)
         return
     delivery.send(reports.started(spawning.pid))
     keys = None
@@ -157,6 +165,14 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     elif posix.WIFSIGNALED(child.status):
         leave(None, posix.WTERMSIG(child.status))
     leave(posix.WEXITSTATUS(child.status or 0), None)
+
+
+def _enter(options: "RunOptions", environ: dict[str, str], reports: Reports) -> "Entry | None":
+    """The command's entry in the ledger, before anything of it can be lost."""
+    try:
+        return enter(socket_path(environ, options.socket), reports.command_id, reports.entry())
+    except (OSError, FrameError):
+        return None  # a relative path, and the working folder is gone; or names beyond a frame
 
 
 def _unsupervised(why: str, options: "RunOptions", environ: dict[str, str], agent_mask: "Iterable[int]") -> None:
@@ -227,24 +243,21 @@ def _make_terminal(streams: Streams) -> "Terminal | None":
 def _spawn_failed(
     error: SpawnError,
     options: "RunOptions",
-    context: TraceContext,
     environ: dict[str, str],
     inline_factory: "InlineFactory",
-    streams: Streams,
-    started_ns: int,
-    unix_ms: int,
+    reports: Reports,
+    entry: "Entry | None",
 ) -> None:
     """One clear line; a spawn_failed record; 127 or 126."""
     from errno import errorcode
 
     from sidecar.supervisor.delivery import Delivery
     from sidecar.supervisor.leave import leave
-    from sidecar.supervisor.reports import Reports
 
     _say(error)
     _take_agents_names(options, environ)
-    reports = Reports(options, context, io=streams.io, started_ns=started_ns, unix_ms=unix_ms)
-    delivery = Delivery(options, environ, inline_factory)
+    reports.complete(options)
+    delivery = Delivery(options, environ, inline_factory, entry)
     delivery.send(reports.spawn_failed(errorcode.get(error.errno, str(error.errno))))
     delivery.close()
     leave(error.exit_code, None)

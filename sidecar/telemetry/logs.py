@@ -74,6 +74,10 @@ class LogEvents:
             )
         )
 
+    def force_flush(self) -> None:
+        """Hand what is queued to the exporter, and wait for that."""
+        self._provider.force_flush()
+
     def shutdown(self) -> None:
         """Send what is queued. May block for half a minute: bound it from outside."""
         self._provider.shutdown()

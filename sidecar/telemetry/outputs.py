@@ -125,6 +125,14 @@ class Outputs:
             # Closing is left to the kernel: a thread may have something to add yet.
             self.spool.save()
 
+    def save(self) -> bool:
+        """What is gathered in memory goes to the spool now. Whether it has reached the disk, if there is one for it."""
+        if self.spans is not None:
+            self.spans.force_flush()
+        if self.logs is not None:
+            self.logs.force_flush()
+        return self.spool.is_safe
+
     def send_now(self, *, everything: bool) -> None:
         """Somebody knows that the Collector is back; `everything`: and will have what was meant for another."""
         for sender in self._senders:

@@ -118,6 +118,10 @@ class Telemetry:
         if self._outputs is not None:
             self._outputs.send_now(everything=everything)
 
+    def save(self) -> bool:
+        """Put all that was told so far into the spool. False where the disk does not take it just now."""
+        return self._outputs is None or self._shut_down or self._outputs.save()
+
     def shutdown(self, budget_s: float) -> None:
         """Send what is queued, and return within `budget_s` whatever the exporters do."""
         if self._shut_down:

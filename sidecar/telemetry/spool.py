@@ -162,6 +162,11 @@ class Spool:
         """Why the disk is not used just now; empty while it is. Never waits: an event loop asks."""
         return self._said
 
+    @property
+    def is_safe(self) -> bool:
+        """Nothing is in memory that is meant for the disk. Never waits."""
+        return self._limits.path is None or not self._memory
+
     def save(self) -> None:
         """Put on disk what still is in memory, as far as that can be done."""
         with self._guard:

@@ -104,7 +104,7 @@ def test_redaction_is_loaded_only_where_it_is_asked_for() -> None:
         "context = begin_span(None, None, bytes(range(24)))\n"
         "def loaded(*flags):\n"
         "    options = parse_run([*flags, '--', 'true'], {'SIDECAR_CAPTURE_COMMAND': 'false'})\n"
-        "    Reports(options, context, io='pipe', started_ns=0, unix_ms=0)\n"
+        "    Reports(options, context, io='pipe', started_ns=0, unix_ms=0).complete(options)\n"
         "    return 'sidecar.core.redaction' in sys.modules, 're' in sys.modules\n"
         "print(loaded(), loaded('--capture-command'))\n"
     )

@@ -181,7 +181,8 @@ class Producer:
         self.raw(b"".join(json.dumps(frame).encode() + b"\n" for frame in frames))
 
     def raw(self, data: bytes) -> None:
-        self.socket.sendall(data)
+        if data:  # to send nothing fails too where the daemon has hung up already
+            self.socket.sendall(data)
 
     def close(self) -> None:
         self.socket.close()
