@@ -6,13 +6,15 @@ import os
 import platform
 import sys
 
-from benchmarks import in_flight, looking, many, memory, redaction, relay, silence, startup, terminal_relay
+from benchmarks import bridge, in_flight, looking, many, memory, redaction, relay, silence, startup, terminal_relay
 from benchmarks.installation import installation
 
 ALL = {
     "start-up": startup.measure,
     "relay": relay.measure,
     "terminal-relay": terminal_relay.measure,
+    "bridge-acp": bridge.acp,
+    "bridge-stream-json": bridge.stream_json,
     "memory": memory.measure,
     "redaction": redaction.measure,
     "in-flight": in_flight.measure,

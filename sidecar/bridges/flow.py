@@ -6,7 +6,7 @@ puts a line of ours in between, and only where the stream stands at the end of a
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 _READ_BYTES = 1 << 16
@@ -14,6 +14,9 @@ MAX_WAITING_BYTES = 1 << 18
 """More is not read while so much has not been taken: a slow reader slows the writer, as without us."""
 MAX_LINE_BYTES = 64 << 20
 """A longer line is passed on like any other, but not shown."""
+
+Words = Callable[[], Sequence[bytes]]
+EVERY_LINE = (b"\n",)
 
 
 class Taker(Protocol):
@@ -26,12 +29,19 @@ class Taker(Protocol):
 
 
 class Flow:
-    """`show` gets each line with its newline, or None for one over `MAX_LINE_BYTES`. Never raises."""
+    """`show` gets each line that has one of the `words`, with its newline, or None for one over `MAX_LINE_BYTES`.
 
-    def __init__(self, source: int, sink: Taker, show: Callable[[bytes | None], None]) -> None:
+    Most of what an agent says has none of them, and is not even cut into lines: so a bridge keeps up with a flood.
+    Never raises.
+    """
+
+    def __init__(
+        self, source: int, sink: Taker, show: Callable[[bytes | None], None], words: Words = lambda: EVERY_LINE
+    ) -> None:
         self.source = source
         self.sink = sink
         self._show = show
+        self._words = words
         self._line: list[bytes] = []
         self._line_bytes = 0
         self._waiting: deque[memoryview] = deque()
@@ -104,18 +114,36 @@ class Flow:
 
     def _look(self, data: bytes) -> None:
         start = 0
-        while (end := data.find(b"\n", start) + 1) > 0:
-            piece = data[start:end]
-            start = end
-            too_long = self._line_bytes + len(piece) > MAX_LINE_BYTES
-            line = None if too_long else b"".join([*self._line, piece])
+        if self._line_bytes and (start := data.find(b"\n") + 1):
+            self._end_line(data[:start])
+        end = data.rfind(b"\n") + 1
+        if start < end:
+            self._look_at_lines(data, start, end)
+        if max(start, end) < len(data):
+            self._begin_line(data[max(start, end) :])
+
+    def _look_at_lines(self, data: bytes, start: int, end: int) -> None:
+        """Show those of the whole lines from `start` to `end` that have a word; each word is looked for once."""
+        hits = {word: data.find(word, start, end) for word in self._words()}
+        while (first := min((hit for hit in hits.values() if hit >= 0), default=-1)) >= 0:
+            begin = data.rfind(b"\n", start, first) + 1 or start
+            start = data.find(b"\n", first) + 1
+            self._show(data[begin:start])
+            hits = {word: data.find(word, start, end) if 0 <= hit < start else hit for word, hit in hits.items()}
+
+    def _begin_line(self, rest: bytes) -> None:
+        self._line_bytes += len(rest)
+        if self._line_bytes <= MAX_LINE_BYTES:
+            self._line.append(rest)
+        else:
             self._line.clear()
-            self._line_bytes = 0
+
+    def _end_line(self, rest: bytes) -> None:
+        too_long = self._line_bytes + len(rest) > MAX_LINE_BYTES
+        line = b"".join([*self._line, rest])
+        self._line.clear()
+        self._line_bytes = 0
+        if too_long:
+            self._show(None)
+        elif any(word in line for word in self._words()):
             self._show(line)
-        if start < len(data):
-            rest = data[start:]
-            self._line_bytes += len(rest)
-            if self._line_bytes <= MAX_LINE_BYTES:
-                self._line.append(rest)
-            else:
-                self._line.clear()

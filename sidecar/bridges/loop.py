@@ -2,6 +2,7 @@
 
 import select
 import time
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from sidecar.bridges.agent import Agent, Pipe
@@ -21,7 +22,11 @@ class Protocols(Protocol):
 
     def agent_line(self, line: bytes | None) -> None: ...
 
+    def agent_words(self) -> Sequence[bytes]: ...
+
     def client_line(self, line: bytes | None) -> None: ...
+
+    def client_words(self) -> Sequence[bytes]: ...
 
     def record(self, record: dict[str, Any]) -> bytes: ...
 
@@ -48,9 +53,9 @@ class _Loop:
         self._said = said
         self._news = news
         self._signals = signals
-        self._to_agent = Flow(client[0], Pipe(agent.stdin), said.client_line)
+        self._to_agent = Flow(client[0], Pipe(agent.stdin), said.client_line, said.client_words)
         self._stdout = Sink(client[1])
-        self._to_client = Flow(agent.stdout, self._stdout, said.agent_line)
+        self._to_client = Flow(agent.stdout, self._stdout, said.agent_line, said.agent_words)
         self._stdin_open = self._stdout_open = True
         self._drain_until_s: float | None = None
 

@@ -7,7 +7,7 @@ get the verdict, when that changes.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sidecar.core import frame as wire
@@ -43,6 +43,14 @@ class AcpBridge:
         for part in self._messages(line):
             self._gate.agent_said(part)
             self._look_at(part)
+
+    def agent_words(self) -> Sequence[bytes]:
+        """An agent's line that has none of them need not be given."""
+        return _TELLING
+
+    def client_words(self) -> Sequence[bytes]:
+        """The same of the client's."""
+        return _ASKING
 
     def client_line(self, line: bytes | None) -> None:
         """From the client; None: one that was too long to be looked at."""

@@ -26,7 +26,7 @@ _BEATS_SINCE: Final = {"claude": (2, 1, 332), "qwen": (0, 24, 4)}
 """The versions that were seen to beat by themselves. Any other agent is found out when it does."""
 _SHELLS: Final = {"Bash": "claude", "run_shell_command": "qwen"}
 """The agents' shells by name; they tell the dialect where the first message did not."""
-_TELLING: Final = (b'"tool_use"', b'"tool_result"', b'"result"', b'"control_', b'"tool_progress"', b'"init"')
+_TELLING: Final = (b'"tool_', b'"result"', b'"control_', b'"init"')
 """An agent's line that has none of these (a piece of its answer, mostly) tells nothing of a call or a turn."""
 _ASKING: Final = (b'"control_',)
 """The same for a client's."""
@@ -59,6 +59,14 @@ class StreamJsonBridge:
         self._look_at(message)
         for made in self._gate.agent_said(message):
             self._matcher.call_seen(made.call, made.text, is_shell=made.name in _SHELLS)
+
+    def agent_words(self) -> Sequence[bytes]:
+        """An agent's line that has none of them need not be given."""
+        return _TELLING if self._partial_messages else (*_TELLING, _PARTIAL)
+
+    def client_words(self) -> Sequence[bytes]:
+        """The same of the client's."""
+        return _ASKING
 
     def client_line(self, line: bytes | None) -> None:
         """From the client; None: one that was too long to be looked at."""

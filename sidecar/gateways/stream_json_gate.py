@@ -15,7 +15,7 @@ Nothing raises, whatever the message is.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,7 @@ class StreamJsonGate:
 
     def __init__(self) -> None:
         self._calls: OrderedDict[Call, _State] = OrderedDict()
+        self._by_id: dict[str, list[_State]] = {}
         self._asked: OrderedDict[str, str | None] = OrderedDict()
         """Request id -> the call's id, None where the question names none. An agent has one session at a time."""
 
@@ -131,8 +132,12 @@ class StreamJsonGate:
 
     def _put(self, state: _State) -> None:
         self._calls[state.made.call] = state
+        self._by_id.setdefault(state.made.call[1], []).append(state)
         while len(self._calls) > MAX_CALLS:
-            self._calls.popitem(last=False)
+            (_, tool_use_id), dropped = self._calls.popitem(last=False)
+            same = [state for state in self._by_id.pop(tool_use_id) if state is not dropped]
+            if same:
+                self._by_id[tool_use_id] = same
 
     def _ask(self, request_id: object, request: Message) -> None:
         tool_use_id = request.get("tool_use_id")
@@ -168,10 +173,9 @@ class StreamJsonGate:
         for state in self._calls.values():
             state.is_over = True
 
-    def _states(self, tool_use_id: object) -> Iterator[_State]:
+    def _states(self, tool_use_id: object) -> Iterable[_State]:
         """Those of the call, in whichever session; of all calls where none is named."""
-        named = tool_use_id if isinstance(tool_use_id, str) else None
-        return (state for call, state in self._calls.items() if named is None or call[1] == named)
+        return self._by_id.get(tool_use_id, ()) if isinstance(tool_use_id, str) else self._calls.values()
 
 
 def _call(message: Message, tool_use_id: object) -> Call | None:

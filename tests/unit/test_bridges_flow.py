@@ -81,6 +81,29 @@ def test_bytes_in_are_bytes_out(pieces: list[bytes], room: list[int], inserts: s
     assert all(line is not None and line.endswith(b"\n") and line.count(b"\n") == 1 for line in shown)
 
 
+@given(
+    pieces=st.lists(
+        st.sampled_from([b"\n", b"one ", b"two ", b"o", b"ne ", b"x\n", b"one two\n", b"\n\n"]), max_size=30
+    )
+)
+def test_exactly_the_lines_with_a_word_are_shown(pieces: list[bytes]) -> None:
+    source, writer = os.pipe()
+    os.set_blocking(source, False)
+    shown: list[bytes | None] = []
+    words = (b"one", b"two")
+    flow = Flow(source, Taker([]), shown.append, lambda: words)
+    try:
+        for piece in pieces:
+            os.write(writer, piece)
+            flow.read()
+    finally:
+        os.close(writer)
+        os.close(source)
+    everything = b"".join(pieces)
+    lines = everything[: everything.rfind(b"\n") + 1].splitlines(keepends=True)
+    assert shown == [line for line in lines if any(word in line for word in words)]
+
+
 def test_a_slow_reader_slows_the_writer_and_gets_nothing_of_ours(pipe: tuple[int, int]) -> None:
     taker = Taker([0] * 1000)
     flow = Flow(pipe[0], taker, lambda line: None)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from sidecar.bridges.agent import Agent
+from sidecar.bridges.flow import EVERY_LINE
 from sidecar.bridges.loop import run
 from sidecar.bridges.news import News
 from sidecar.supervisor.signals import SignalSource
@@ -51,6 +52,11 @@ class Said:
 
     def client_line(self, line: bytes | None) -> None:
         self.seen.append(("client", line))
+
+    def agent_words(self) -> tuple[bytes, ...]:
+        return EVERY_LINE
+
+    client_words = agent_words
 
     def record(self, record: dict[str, Any]) -> bytes:
         self.seen.append(("record", None))

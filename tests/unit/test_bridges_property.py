@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from daemon_support import beat, settled, started, verdict
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sidecar.bridges.flow import Flow
@@ -25,6 +25,8 @@ from sidecar.gateways.stream_json_bridge import PARTIAL_MESSAGES, StreamJsonBrid
 BRIDGE = "b" * 32
 Message = dict[str, Any]
 Event = tuple[Any, ...]
+BUSY = [HealthCheck.too_slow]
+"""A machine that does something else too is no fault of the test."""
 
 
 def line(message: Message) -> bytes:
@@ -170,7 +172,7 @@ class Stage:
         self.client = Client()
         self.source, self._writer = os.pipe()
         os.set_blocking(self.source, False)
-        self.flow = Flow(self.source, self.client, self.bridge.agent_line)
+        self.flow = Flow(self.source, self.client, self.bridge.agent_line, self.bridge.agent_words)
         self.agents = bytearray()
         self._arrived = 0
         self.cancels: list[int] = []
@@ -295,7 +297,7 @@ def named(value: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=BUSY)
 @given(events=st.lists(EVENTS, max_size=60))
 def test_whatever_comes_in_whatever_order(dialect: str, events: list[Event]) -> None:
     stage = Stage(DIALECTS[dialect]())
@@ -309,7 +311,7 @@ def test_whatever_comes_in_whatever_order(dialect: str, events: list[Event]) -> 
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=BUSY)
 @given(before=st.lists(EVENTS, max_size=15), after=st.lists(EVENTS, max_size=15))
 def test_with_a_call_that_does_beat(dialect: str, before: list[Event], after: list[Event]) -> None:
     """The same around a call that runs and is silent, so that there is something to go wrong."""
