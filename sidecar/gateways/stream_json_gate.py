@@ -76,6 +76,10 @@ class StreamJsonGate:
             for block in _blocks(message, "tool_result"):
                 self._result(block.get("tool_use_id"))
                 self._remember(_call(message, block.get("tool_use_id")))
+        elif kind == "system" and message.get("subtype") == "task_notification":
+            # Claude Code says the end of a call's process before its result: a client may show that already.
+            if isinstance(message.get("tool_use_id"), str):
+                self._result(message["tool_use_id"])
         elif kind == "result":
             self._end()
         elif kind == "control_request":

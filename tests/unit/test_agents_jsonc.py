@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sidecar.agents import jsonc
@@ -47,12 +47,16 @@ def texts(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return mark + written(value), value
 
 
+# A machine that does something else too is no fault of the test.
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(texts())
 def test_reads_what_a_person_writes(case: tuple[str, dict[str, Any]]) -> None:
     text, value = case
     assert jsonc.parse(text) == value
 
 
+# A machine that does something else too is no fault of the test.
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(texts())
 def test_a_key_is_set_and_nothing_else_changes(case: tuple[str, dict[str, Any]]) -> None:
     text, value = case
@@ -63,6 +67,8 @@ def test_a_key_is_set_and_nothing_else_changes(case: tuple[str, dict[str, Any]])
     assert is_subsequence(kept, after) or "PREFIX" in value.get("env", {}), "but for blanks in an object of nothing"
 
 
+# A machine that does something else too is no fault of the test.
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(texts())
 def test_out_again_has_the_values_of_before_and_all_comments(case: tuple[str, dict[str, Any]]) -> None:
     text, value = case

@@ -177,6 +177,7 @@ def test_nothing_before_the_call_is_made_as_a_whole() -> None:
 
 ENDS = {
     "result of the call": ("agent", result()),
+    "end of the call's task": ("agent", line("system", subtype="task_notification", tool_use_id="call_1")),
     "result of the turn": ("agent", line("result", subtype="success")),
     "interrupted": ("client", line("control_request", request_id="i", request={"subtype": "interrupt"})),
     "cut off": ("agent", b'{"type":"user","message":{"content":[{"type":"tool_result"\n'),
