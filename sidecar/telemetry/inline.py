@@ -20,7 +20,7 @@ from sidecar.core.errors import FrameError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sidecar.telemetry.feed import Feed
+    from sidecar.telemetry.pipeline import Telemetry
     from sidecar.telemetry.settings import TelemetrySettings
 
     Frame = Mapping[str, Any] | bytes
@@ -104,17 +104,15 @@ class InlineSink:
                 feed.take(_encoded(raw), now_ns)
             except Exception as error:  # noqa: BLE001 - as above; one bad frame is not the end
                 self.failure = repr(error)
-        self._take_leftovers(feed)
+        self._take_leftovers(telemetry)
         deadline_s = self._deadline_s or 0.0
         telemetry.shutdown(max(0.0, deadline_s - time.monotonic()))
 
-    def _take_leftovers(self, feed: Feed) -> None:
+    def _take_leftovers(self, telemetry: Telemetry) -> None:
         """What others had to leave: some of it, where there is time, so that it is not left where no daemon runs."""
         if self._spool_path is None or (self._deadline_s or 0.0) - time.monotonic() < 2 * _TO_LEAVE_S:
             return
-        from sidecar.telemetry.leftovers import take
-
-        take(self._spool_path, lambda lines: feed.take_whole(lines, time.monotonic_ns()), _LEFTOVERS_AT_ONCE)
+        telemetry.take_leftovers(self._spool_path, _LEFTOVERS_AT_ONCE)
 
     def _give_up(self) -> bool:
         """Whether nobody takes the frames, and from now on nobody will."""

@@ -102,8 +102,8 @@ class Outputs:
             warnings.simplefilter("ignore")
             self._build()
 
-    def shutdown(self, budget_s: float) -> None:
-        """Send what is queued, and return within `budget_s` whatever the Collector does.
+    def shutdown(self, budget_s: float) -> bool:
+        """Send what is queued, and return within `budget_s` whatever the Collector does. True: all of it was spooled.
 
         What it does not take by then is in the spool. The last metrics are lost: their gauges would be stale. Left
         to itself the SDK would take 6-8 s a signal for a Collector that refuses, 10-30 for a silent one.
@@ -119,11 +119,13 @@ class Outputs:
         _join(spooling, deadline_s - budget_s * (1 - _TO_SPOOL))
         ended = [sender.end() for sender in self._senders]
         _join([*spooling, *rest], deadline_s)
-        if all(ended) and not any(thread.is_alive() for thread in spooling):
+        spooled = not any(thread.is_alive() for thread in spooling)
+        if all(ended) and spooled:
             self.spool.close()
         else:
             # Closing is left to the kernel: a thread may have something to add yet.
             self.spool.save()
+        return spooled
 
     def save(self) -> bool:
         """What is gathered in memory goes to the spool now. Whether it has reached the disk, if there is one for it."""

@@ -22,7 +22,7 @@ from sidecar.telemetry.conventions import attributes as a
 from sidecar.telemetry.conventions import signals as s
 from sidecar.telemetry.feed import Feed
 from sidecar.telemetry.identity import Identity, identity_of
-from sidecar.telemetry.leftovers import take
+from sidecar.telemetry.leftovers import Taken, take
 from sidecar.telemetry.logs import Severity
 from sidecar.telemetry.outputs import Outputs
 from sidecar.telemetry.sentences import sentence
@@ -78,6 +78,7 @@ class Telemetry:
         self._outputs: Outputs | None = None
         self._shut_down = False
         self._leftovers = Feed(self)
+        self._taken: list[Taken] = []
         self.disabled = sdk_disabled(settings.environ)
         collect(self._problems)
         if self.disabled:
@@ -120,16 +121,31 @@ class Telemetry:
 
     def save(self) -> bool:
         """Put all that was told so far into the spool. False where the disk does not take it just now."""
-        return self._outputs is None or self._shut_down or self._outputs.save()
+        if self._outputs is None or self._shut_down:
+            return True
+        taken = len(self._taken)
+        if not self._outputs.save():
+            return False
+        for one in self._taken[:taken]:
+            one.remove()
+        del self._taken[:taken]
+        return True
 
     def shutdown(self, budget_s: float) -> None:
         """Send what is queued, and return within `budget_s` whatever the exporters do."""
         if self._shut_down:
             return
         self._shut_down = True
-        if self._outputs is not None:
-            self._outputs.shutdown(budget_s)
+        if self._outputs is not None and self._outputs.shutdown(budget_s):
+            for taken in self._taken:
+                taken.remove()
         stop_collecting(self._problems)
+
+    def take_leftovers(self, path: str, at_most: int) -> None:
+        """Tell of what was left beside the spool at `path`; it is removed when that is in the spool."""
+        taken = take(path, lambda lines: self._leftovers.take_whole(lines, self._monotonic_ns()), at_most)
+        if taken:
+            self._taken.append(taken)
 
     def status(self) -> dict[str, Any]:
         """What is sent where, and what went wrong lately. JSON-ready; holds no secret."""
@@ -158,7 +174,7 @@ class Telemetry:
         """What commands had to leave because their own process had no time for it; a few at a time."""
         path = self._outputs.spool.path if self._outputs else None
         if path is not None:
-            take(path, lambda lines: self._leftovers.take_whole(lines, self._monotonic_ns()), _LEFTOVERS_AT_ONCE)
+            self.take_leftovers(path, _LEFTOVERS_AT_ONCE)
 
     def _on_started(self, command: Command) -> None:
         live = self._remember(command)

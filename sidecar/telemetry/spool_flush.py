@@ -10,7 +10,7 @@ from sidecar.telemetry.quiet import Problems, collect
 
 # isort: split
 from sidecar.telemetry import exporters
-from sidecar.telemetry.leftovers import MAX_FILES, files, take
+from sidecar.telemetry.leftovers import MAX_FILES, files
 from sidecar.telemetry.sender import Sender
 from sidecar.telemetry.spool import Spool
 from sidecar.telemetry.targets import Signal, target_of
@@ -50,12 +50,10 @@ def flush(settings: TelemetrySettings, budget_s: float, *, everything: bool) -> 
 
 def _make_requests(settings: TelemetrySettings, path: str) -> None:
     """Of the frames that were left beside the spool, as a daemon would; they are in the spool afterwards, or sent."""
-    from sidecar.telemetry.feed import Feed
     from sidecar.telemetry.pipeline import Telemetry
 
     telemetry = Telemetry(settings)
-    feed = Feed(telemetry)
-    take(path, lambda lines: feed.take_whole(lines, time.monotonic_ns()), MAX_FILES)
+    telemetry.take_leftovers(path, MAX_FILES)
     telemetry.shutdown(_TO_SPOOL_S)
 
 

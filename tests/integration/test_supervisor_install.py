@@ -183,6 +183,24 @@ def test_the_start_up_cache_is_used_only_when_valid(spaced: Installation, damage
     assert used == (damage == "none")
 
 
+def test_an_extension_module_that_has_moved_is_looked_for(spaced: Installation) -> None:
+    """The interpreter was upgraded beneath us; the sources of ours are as they were."""
+    import marshal
+
+    cache = refresh(spaced)
+    loader, stamps, first, later = marshal.loads(cache.read_bytes())
+    moved = tuple(
+        tuple((name, path.replace(".cpython", ".moved")) for name, path in constant)
+        if isinstance(constant, tuple) and constant and isinstance(constant[0], tuple)
+        else constant
+        for constant in loader.co_consts
+    )
+    assert moved != loader.co_consts or not any("lib-dynload" in entry for entry in sys.path)
+    cache.write_bytes(marshal.dumps((loader.replace(co_consts=moved), stamps, first, later)))
+    assert echo(spaced.script, spaced.environ) == b"on\n"
+    assert "from-the-cache" in loaded_at_the_fork(spaced)
+
+
 def test_a_copied_environment_does_not_run_the_code_of_its_original(spaced: Installation, tmp_path: Path) -> None:
     refresh(spaced)
     shutil.copytree(spaced.prefix, tmp_path / "a copy", symlinks=True)

@@ -104,7 +104,7 @@ def test_a_command_that_no_daemon_took_is_left_to_the_next_one(scene: Scene) -> 
     assert scene.inlines == []
     assert "left to the next one" in scene.notes
     lines: list[bytes] = []
-    assert take(scene.spool, lines.extend, 10) == 1
+    assert len(take(scene.spool, lines.extend, 10)) == 1
     assert [json.loads(line)["type"] for line in lines] == [frame["type"] for frame in sent]
 
 
