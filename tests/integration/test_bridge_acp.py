@@ -14,6 +14,8 @@ import acp
 import pytest
 from supervised import WAIT_S, Installation, alive, on_linux, until
 
+from sidecar.conformance import stream
+
 AGENT = Path(__file__).with_name("acp_agent.py")
 Updates = list[tuple[str, Any]]
 
@@ -69,6 +71,34 @@ def test_a_silent_command_beats_with_the_agents_own_call(sidecar: Installation) 
     for _, update in updates:
         if update.field_meta:
             assert (update.title, update.kind, update.content, update.raw_input) == (None, None, None, None)
+
+
+def test_the_references_check(sidecar: Installation) -> None:
+    """`tool_call`, a heartbeat after 10 s with `_meta` only, `completed`, and no in_progress after it."""
+    limits = {"SIDECAR_HEARTBEAT_INTERVAL": "10s", "SIDECAR_TIMEOUT": "30s"}
+    with start(sidecar, **limits) as process:
+        prompt(process, {"command": "sleep 11", "call": "call_42"})
+        assert process.stdout is not None
+        lines: list[bytes] = []
+        while not lines or b"stopReason" not in lines[-1]:
+            lines.append(process.stdout.readline())
+        assert process.stdin is not None
+        process.stdin.close()
+        lines += process.stdout.readlines()
+    assert stream.faults(lines, "acp") == []
+    updates = [json.loads(each)["params"]["update"] for each in lines if b"session/update" in each]
+    statuses = [update["status"] for update in updates]
+    assert (statuses[:2], set(statuses[2:-1]), statuses[-1]) == (
+        ["pending", "in_progress"],
+        {"in_progress"},
+        "completed",
+    )
+    (beat,) = [update for update in updates if "shellProgress" in update.get("_meta", {})]
+    assert set(beat) == {"sessionUpdate", "toolCallId", "status", "_meta"}
+    assert beat["toolCallId"] == "call_42"
+    progress = beat["_meta"]["shellProgress"]
+    assert 10_000 <= progress.pop("elapsedMs") < 11_000
+    assert progress == {"type": "shell_progress", "timeoutMs": 30_000}
 
 
 def start(sidecar: Installation, *agent: str, **extra: str) -> subprocess.Popen[bytes]:

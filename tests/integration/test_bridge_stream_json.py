@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from supervised import WAIT_S, Installation, alive, on_linux, until
 
+from sidecar.conformance import stream
+
 AGENT = Path(__file__).with_name("stream_json_agent.py")
 PARTIAL = "--include-partial-messages"
 Message = dict[str, Any]
@@ -49,6 +51,7 @@ def converse(sidecar: Installation, words: list[str], plan: Message, **extra: st
     with start(sidecar, *words, **extra) as process:
         output, _ = process.communicate(json.dumps(plan).encode() + b"\n", WAIT_S)
     assert process.returncode == 7
+    assert stream.faults(output.splitlines(), "stream-json") == []
     return [json.loads(line) for line in output.splitlines()]
 
 
