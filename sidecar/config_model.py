@@ -214,6 +214,14 @@ class Settings(BaseModel):
         "count", "10000", DAEMON, "How many commands it keeps, the oldest goes first; 0 = there is none.", flag_of=""
     )
 
+    trace_url: str | None = _option(
+        "url",
+        "http://localhost:16686/trace/{traceId}",
+        DAEMON,
+        "Where a trace is to be seen, with {traceId} in it, for links on the web page; empty = no links.",
+        flag_of="",
+    )
+
     @field_validator("*", mode="plain")
     @classmethod
     def _parse(cls, value: str, info: ValidationInfo) -> object:

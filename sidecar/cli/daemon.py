@@ -19,10 +19,14 @@ from sidecar.core.errors import DaemonUnavailable
 from sidecar.daemon import client, life
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sidecar.daemon.sink import TelemetrySink
+    from sidecar.web.server import Web
 
 EXIT_NOT_RUNNING = 3
 _STOP_TIMEOUT_S = 5.0
+_ENDED_ON_PAGE = 20
 
 
 @click.group("daemon")
@@ -48,7 +52,8 @@ def run(socket_fd: int | None, config_path: str | None, **values: object) -> Non
     listener = life.acquire(settings, socket_fd)
     startup_cache.refresh()
     start_script.make_direct()
-    life.serve(listener, settings, lambda: _telemetry(resolved))
+    requests = {"web": _web(resolved, settings.socket_path)}
+    life.serve(listener, settings, lambda: _telemetry(resolved), requests=requests)
     _leave()
 
 
@@ -64,6 +69,12 @@ def start(config_path: str | None, **values: object) -> None:
         arguments += ["--config", os.path.abspath(config_path)]
     pid, is_new = life.start_detached(settings, arguments)
     click.echo(f"{'started' if is_new else 'already running'}, pid {pid}, on {settings.socket_path}")
+
+
+def started(path: str, config_path: str | None) -> None:
+    """Have a daemon on `path`, configured as `sidecar daemon start` has it. Raises SidecarError."""
+    settings = _daemon_settings(load_settings({"socket": path}, os.environ, config_path))
+    life.start_detached(settings, [] if config_path is None else ["--config", os.path.abspath(config_path)])
 
 
 @daemon.command("stop")
@@ -136,6 +147,35 @@ def _telemetry(resolved: Resolved) -> "TelemetrySink":
     path = resolved.settings.history or default_path(os.environ)
     most = resolved.settings.history_max_commands
     return RecordingSink(telemetry, lambda: History(path, most)) if path is not None and most else telemetry
+
+
+def _web(resolved: Resolved, socket_path: str) -> "Callable[[], dict[str, Any]]":
+    """The page is made when it is asked for; most daemons never are."""
+    made: list[Web] = []
+
+    def latest_ended() -> list[dict[str, Any]]:
+        from sidecar.history.store import History, HistoryUnavailable, default_path
+
+        path = resolved.settings.history or default_path(os.environ)
+        try:
+            store = History(path or "", 0, read_only=True)
+        except HistoryUnavailable:
+            return []
+        try:
+            return store.latest(_ENDED_ON_PAGE)
+        except HistoryUnavailable:
+            return []
+        finally:
+            store.close()
+
+    def answer() -> dict[str, Any]:
+        if not made:
+            from sidecar.web.server import Web
+
+            made.append(Web(socket_path, latest_ended, resolved.settings.trace_url))
+        return made[0].answer()
+
+    return answer
 
 
 def _leave() -> NoReturn:

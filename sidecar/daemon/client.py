@@ -38,15 +38,16 @@ _READ_BYTES: Final = 65536
 _MAX_LINE_BYTES: Final = 1 << 20
 
 
-def request(path: str, name: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> "Iterator[Record]":
-    """Ask the daemon on `path` for "list", "status" or "stop". The request is sent at once; iterate for the answers.
+def request(path: str, name: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, **further: object) -> "Iterator[Record]":
+    """Ask the daemon on `path` for "list", "status", "stop" or "web". The request is sent at once; iterate for the
+    answers. `further` keys go into the request: `silences=True` for "list".
 
     `timeout_s` bounds the wait for each answer (a daemon that was only just started needs a second for its
     first). Raises DaemonUnavailable: nobody listens, it does not answer, or it answers with an error.
     """
     answers = Subscription(_connect(path, timeout_s), path)
     try:
-        answers.send({"request": name}, timeout_s)
+        answers.send({"request": name, **further}, timeout_s)
     except BaseException:
         answers.close()
         raise
@@ -59,7 +60,7 @@ def _answers(answers: "Subscription", path: str, timeout_s: float) -> "Iterator[
             if answer.get("type") == "error":
                 raise DaemonUnavailable(f"the daemon on {path} answered: {answer.get('message')}")
             yield answer
-            if answer.get("type") in ("end", "status", "stopping"):
+            if answer.get("type") in ("end", "status", "stopping", "web"):
                 return
         if not answers.ended:
             raise DaemonUnavailable(f"the daemon on {path} did not answer within {timeout_s:g} s")

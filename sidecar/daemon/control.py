@@ -7,6 +7,7 @@ from sidecar import __version__
 from sidecar.core import frame as wire
 from sidecar.core.command import Command
 from sidecar.core.errors import FrameError
+from sidecar.core.silences import silences_of
 from sidecar.daemon.fanout import counts_of
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ _IDENTITY_KEYS = (
 )
 
 
-def list_answer(commands: Iterable[Command], now_ns: int) -> list[Record]:
-    """A `command` record per running command, oldest first, and the `end` record."""
+def list_answer(commands: Iterable[Command], now_ns: int, *, silences: bool = False) -> list[Record]:
+    """A `command` record per running command, oldest first, and the `end` record. `silences` adds core.silences."""
     records: list[Record] = []
     for command in commands:
         identity = {key: command.identity[key] for key in _IDENTITY_KEYS if key in command.identity}
-        records.append({"type": "command", **identity, **counts_of(command, now_ns)})
+        further = {"silences": silences_of(command)} if silences else {}
+        records.append({"type": "command", **identity, **counts_of(command, now_ns), **further})
     return [*records, {"type": "end", "count": len(records)}]
 
 

@@ -24,7 +24,7 @@ DEFAULT_FORMAT: Final = "ndjson"
 
 Record = dict[str, Any]
 # What a record can do without, most dispensable first, where it does not fit into a line otherwise.
-_DISPENSABLE: Final = ("evidence", "unseen", "commandLine", "traceState", "tracestate", "parentSpanId")
+_DISPENSABLE: Final = ("silences", "evidence", "unseen", "commandLine", "traceState", "tracestate", "parentSpanId")
 
 
 class Encoder(Protocol):

@@ -70,6 +70,7 @@ def serve(
     settings: DaemonSettings,
     make_sink: Callable[[], TelemetrySink] = NullSink,
     encoders: Mapping[str, EncoderFactory] = ENCODERS,
+    requests: Mapping[str, Callable[[], dict[str, Any]]] | None = None,
 ) -> None:
     """Serve until told to stop. Takes over SIGTERM and SIGINT; call it on the main thread."""
     _log_to(settings.log_path, foreground=settings.foreground)
@@ -83,7 +84,7 @@ def serve(
         # No telemetry is no reason for no frames.
         log.exception("telemetry could not be set up; going on without")
         sink = NullSink(f"{type(error).__name__}; daemon_log has more")
-    asyncio.run(_serve(listener, settings, sink, ending, encoders))
+    asyncio.run(_serve(listener, settings, sink, ending, encoders, requests))
     log.info("daemon %d ends", os.getpid())
     logging.shutdown()
 
@@ -94,9 +95,10 @@ async def _serve(
     sink: TelemetrySink,
     ending: "_Ending",
     encoders: Mapping[str, EncoderFactory],
+    requests: Mapping[str, Callable[[], dict[str, Any]]] | None,
 ) -> None:
     limits = _affordable(settings.limits)
-    server = Server(listener.sock, settings.socket_path, sink, limits=limits, encoders=encoders)
+    server = Server(listener.sock, settings.socket_path, sink, limits=limits, encoders=encoders, requests=requests)
     ending.attach(server.stop_requested)
     server.start()
     accounting = Accounting(server)

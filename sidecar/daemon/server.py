@@ -52,7 +52,8 @@ _SAME_IDENTITY: Final = ("traceId", "spanId", "supervisorPid", "startMonotonicMs
 class Server:
     """Serves an already listening socket. Use: `start()`, wait for `stop_requested`, `await stop()`.
 
-    All methods belong to the event loop's thread. `clock_ns` is monotonic.
+    All methods belong to the event loop's thread. `clock_ns` is monotonic. `requests`: further control requests by
+    name, each of which gives its answer at once.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Server:
         *,
         limits: Limits | None = None,
         encoders: Mapping[str, EncoderFactory] = ENCODERS,
+        requests: Mapping[str, Callable[[], dict[str, Any]]] | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.path = path
@@ -80,6 +82,7 @@ class Server:
         self.frames_received = 0
         self.connection_count = 0
         self.connections_refused = 0
+        self._requests = requests or {}
         self._listener = listener
         self._clock_ns = clock_ns
         self._loop = asyncio.get_running_loop()
@@ -284,7 +287,8 @@ class Server:
         now_ns = self._clock_ns()
         name = request["request"]
         if name == "list":
-            self._answer(connection, *list_answer(self.registry.running.values(), now_ns))
+            wants_silences = request.get("silences") is True
+            self._answer(connection, *list_answer(self.registry.running.values(), now_ns, silences=wants_silences))
         elif name == "status":
             self._answer(connection, status_answer(self, os.getpid(), now_ns))
         elif name == "stop":
@@ -298,6 +302,8 @@ class Server:
                 connection.transport.write(encode_record(self.cancels.ask(connection, request)))
             except FrameError as error:
                 self._answer(connection, {"type": "error", "message": str(error)})
+        elif isinstance(name, str) and name in self._requests:
+            self._answer(connection, self._requests[name]())
         else:
             message = f"no request {name!r:.40}; use one of cancel, flush, list, status, stop"
             self._answer(connection, {"type": "error", "message": message})

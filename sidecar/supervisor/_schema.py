@@ -274,4 +274,12 @@ OPTIONS: tuple[tuple[str, str, str | None, str, str, object], ...] = (
         "count",
         10_000,
     ),
+    (
+        "trace_url",
+        "trace_url",
+        None,
+        "SIDECAR_TRACE_URL",
+        "url",
+        "http://localhost:16686/trace/{traceId}",
+    ),
 )

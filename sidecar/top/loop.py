@@ -12,9 +12,9 @@ from sidecar.cli.verdict_words import in_words
 from sidecar.core.errors import DaemonUnavailable
 from sidecar.core.values import printable
 from sidecar.daemon import client
+from sidecar.daemon.feed import Feed
 from sidecar.top.board import Board, Row
 from sidecar.top.cpu import TreeCpu
-from sidecar.top.feed import Feed
 from sidecar.top.keys import keys_of
 from sidecar.top.screen import Screen
 from sidecar.top.view import Ui, lines_of

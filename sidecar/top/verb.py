@@ -23,6 +23,7 @@ _COLUMNS_OF_A_PIPE = 160
 @click.command("top", short_help="A live view of what runs: age, silence, verdict, output, CPU.")
 @click.option("--once", is_flag=True, help="Print it once, and leave; so it does where stdout is no terminal.")
 @click.option("--json", "as_json", is_flag=True, help="For programs: once, as one array, with `cpuPercent`.")
+@click.option("--web", is_flag=True, help="Print the address of a web page with the same, on this machine only.")
 @click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True, help="What comes first.")
 @click.option(
     "--filter", "text", default="", metavar="TEXT", help="Only commands that have this in a name, id or verdict."
@@ -33,6 +34,7 @@ _COLUMNS_OF_A_PIPE = 160
 def top(
     once: bool,
     as_json: bool,
+    web: bool,
     sort: str,
     text: str,
     interval: str,
@@ -53,6 +55,9 @@ def top(
         raise UsageError(f"--interval: {error}") from None
     if interval_ns < _LEAST_INTERVAL_NS:
         raise UsageError("--interval: at least 100ms")
+    if web:
+        click.echo(_address(path, config_path))
+        return
     board = Board()
     board.sort, board.filter = sort, text
     if as_json:
@@ -66,6 +71,18 @@ def top(
         from sidecar.top.loop import run
 
         run(path, board, interval_ns / 1e9, colour=not (no_color or os.environ.get("NO_COLOR")), unicode=_is_unicode())
+
+
+def _address(path: str, config_path: str | None) -> str:
+    """Of the page. A daemon is started where there is none: it is what serves it."""
+    try:
+        answers = list(client.request(path, "web"))
+    except DaemonUnavailable:
+        from sidecar.cli.daemon import started
+
+        started(path, config_path)
+        answers = list(client.request(path, "web"))
+    return str(answers[0]["url"])
 
 
 def _look(path: str, board: Board) -> Board:

@@ -12,8 +12,9 @@ import pytest
 from sidecar.cli import history as verb
 from sidecar.core.command import Command
 from sidecar.core.errors import UsageError
+from sidecar.core.silences import silences_of
 from sidecar.daemon.sink import NullSink
-from sidecar.history.record import record_of, silences_of
+from sidecar.history.record import record_of
 from sidecar.history.store import History, HistoryUnavailable, default_path
 from sidecar.history.writer import RecordingSink
 

@@ -1,4 +1,4 @@
-"""What the daemon tells, on a thread of its own: a daemon that hangs must not hold up the keys."""
+"""What the daemon tells, for a view of it: on a thread of its own, since a daemon that hangs must not hold it up."""
 
 import os
 import queue
@@ -17,9 +17,11 @@ _ANSWER_S: Final = 3.0
 
 
 class Feed:
-    """`descriptor` is readable when `take` has something. Asks each `interval_s`; ends come at once."""
+    """`descriptor` is readable when `take` has something. Asks each `interval_s`; ends come at once. `silences`: as
+    core.silences has them, in each command's record."""
 
-    def __init__(self, path: str, interval_s: float) -> None:
+    def __init__(self, path: str, interval_s: float, *, silences: bool = False) -> None:
+        self._silences = silences
         self._path = path
         self._interval_s = interval_s
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
@@ -70,7 +72,7 @@ class Feed:
         next_s = 0.0
         while not subscription.ended and not self._closing.is_set():
             if time.monotonic() >= next_s:
-                answers = client.request(self._path, "list", timeout_s=_ANSWER_S)
+                answers = client.request(self._path, "list", timeout_s=_ANSWER_S, silences=self._silences)
                 self._tell(("commands", [answer for answer in answers if answer.get("type") == "command"]))
                 next_s = time.monotonic() + self._interval_s
             record = subscription.next_within(max(0.0, next_s - time.monotonic()))

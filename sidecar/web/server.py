@@ -1,0 +1,235 @@
+"""The page over HTTP/1.1, on loopback alone.
+
+The daemon starts it when somebody asks for it over its own socket, which is the user's alone; it is gone again when
+nobody has looked for a while.
+
+Who may look: whoever knows the address, which has 256 random bits and is told over the daemon's socket only. Other
+users of the machine can reach the port, and get 404 for everything. A page in the user's browser that would reach it
+
+- by another name for 127.0.0.1 (DNS rebinding) is refused by its Host header,
+- by a request of its own (CSRF) by Origin and Sec-Fetch-Site; and there is nothing to change here, only to look at.
+
+Answers are never stored, framed, or read across origins, and what they show names no output and no command line.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import queue
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any, Final
+
+from sidecar import __version__
+from sidecar.web.live import Live, Record, Viewer
+
+log = logging.getLogger(__name__)
+
+ADDRESS: Final = "127.0.0.1"
+_READ_S: Final = 10.0
+"""For a request to come whole, and for a viewer to take what it is sent."""
+_KEEP_ALIVE_S: Final = 15.0
+_VIEWERS_AT_MOST: Final = 16
+_CONNECTIONS_AT_MOST: Final = 64
+_UNUSED_S: Final = 600.0
+_LOOK_S: Final = 1.0
+
+
+class Web:
+    """`start` once, by whom it is asked for; it starts anew where the last one was not used and ended.
+
+    `trace_url`: an address with {traceId} in it, or None for no links to traces.
+    """
+
+    def __init__(
+        self,
+        socket_path: str,
+        latest_ended: Callable[[], list[Record]],
+        trace_url: str | None,
+        unused_s: float = _UNUSED_S,
+    ) -> None:
+        self._live = Live(socket_path, latest_ended)
+        self._trace_url = trace_url
+        self._unused_s = unused_s
+        self._server: _Server | None = None
+        self._guard = threading.Lock()
+
+    def answer(self) -> Record:
+        """To the control request "web": where the page is."""
+        with self._guard:
+            if self._server is None:
+                self._live.alone_since_s = time.monotonic()
+                try:
+                    self._server = _Server(self._live, self._trace_url)
+                except OSError as error:
+                    return {"type": "error", "message": f"no port on {ADDRESS} can be had: {error.strerror}"}
+                threading.Thread(target=self._serve, args=(self._server,), name="web", daemon=True).start()
+            return {"type": "web", "url": self._server.url}
+
+    def _serve(self, server: "_Server") -> None:
+        threading.Thread(target=server.serve_forever, name="web-accept", daemon=True).start()
+        while self._live.viewers or time.monotonic() - self._live.alone_since_s < self._unused_s:
+            time.sleep(min(_LOOK_S, self._unused_s))
+        with self._guard:
+            self._server = None
+        server.shutdown()
+        server.server_close()
+        log.info("the web page was not used for %d s; its address is void", self._unused_s)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, live: Live, trace_url: str | None) -> None:
+        self.live = live
+        self.token = secrets.token_urlsafe(32)
+        self._connections = threading.BoundedSemaphore(_CONNECTIONS_AT_MOST)
+        super().__init__((ADDRESS, 0), _Handler)
+        self.origins = tuple(f"http://{name}:{self.server_port}" for name in (ADDRESS, "localhost"))
+        self.url = f"{self.origins[0]}/{self.token}/"
+        self.page, self.policy = _page(trace_url)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._connections.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._connections.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        log.debug("a viewer went away", exc_info=True)  # not to stderr, which is nobody's
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    server_version = f"sidecar/{__version__}"
+    sys_version = ""
+    timeout = _READ_S
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """In a line, and without an echo of what was asked."""
+        self._send(HTTPStatus(code), f"{HTTPStatus(code).phrase}\n".encode(), "text/plain; charset=utf-8", body=True)
+        self.close_connection = True
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Addresses hold the token: they are for no log."""
+
+    def _answer(self, *, body: bool) -> None:
+        if not self._is_for_us():
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
+            return
+        _, token, rest = (*self.path.split("/", 2), "", "")[:3]
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
+            self.send_error(HTTPStatus.NOT_FOUND)
+        elif rest == "":
+            self._send(HTTPStatus.OK, self.server.page, "text/html; charset=utf-8", body=body)
+        elif rest == "events" and body:
+            self._stream()
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _is_for_us(self) -> bool:
+        """By the names that only a request from our own page, or from the address line, has."""
+        origin = self.headers.get("Origin")
+        return (
+            f"http://{self.headers.get('Host', '')}" in self.server.origins
+            and (origin is None or origin in self.server.origins)
+            and self.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
+        )
+
+    def _send(self, status: HTTPStatus, content: bytes, kind: str, *, body: bool) -> None:
+        self.send_response(status)
+        self._common_headers(kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def _common_headers(self, kind: str) -> None:
+        for name, value in (
+            ("Content-Type", kind),
+            ("Content-Security-Policy", self.server.policy),
+            ("Cache-Control", "no-store"),
+            ("Referrer-Policy", "no-referrer"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("X-Frame-Options", "DENY"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("Cross-Origin-Opener-Policy", "same-origin"),
+        ):
+            self.send_header(name, value)
+
+    def _stream(self) -> None:
+        """Server-sent events (the HTML standard, 9.2), until the viewer leaves."""
+        if self.server.live.viewers >= _VIEWERS_AT_MOST:
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+            return
+        self.close_connection = True
+        viewer = self.server.live.join()
+        try:
+            self.send_response(HTTPStatus.OK)
+            self._common_headers("text/event-stream; charset=utf-8")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self._send_events(viewer)
+        except OSError:
+            pass  # it has left
+        finally:
+            self.server.live.leave(viewer)
+
+    def _send_events(self, viewer: Viewer) -> None:
+        while True:
+            try:
+                message = viewer.next(_KEEP_ALIVE_S)
+            except queue.Empty:
+                self.wfile.write(b":\n\n")  # a comment: whether somebody is still there
+                continue
+            if message is None:
+                return
+            # JSON has no line breaks of its own.
+            self.wfile.write(f"data: {message}\n\n".encode("utf-8", "replace"))
+
+
+@cache
+def _page(trace_url: str | None) -> tuple[bytes, str]:
+    """The page, and its Content-Security-Policy: its own script and style by their digests, and nothing else at all."""
+    text = (files("sidecar.web") / "page.html").read_text(encoding="utf-8")
+    settings = json.dumps({"traceUrl": trace_url, "version": __version__}).replace("<", "\\u003c")
+    text = text.replace("__SETTINGS__", settings)
+    digests = {
+        tag: " ".join(
+            f"'sha256-{_digest(content)}'" for content in re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        )
+        for tag in ("script", "style")
+    }
+    policy = (
+        f"default-src 'none'; script-src {digests['script']}; style-src {digests['style']}; connect-src 'self'; "
+        "img-src data:; "  # the icon, which is none
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return text.encode(), policy
+
+
+def _digest(content: str) -> str:
+    return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
