@@ -57,6 +57,10 @@ class Browser:
         """JavaScript in the page, as a function's body."""
         return self._ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
+    def run_async(self, script: str, *arguments: Any) -> Any:
+        """The same; what is given to the function that is its last argument is the result."""
+        return self._ask("POST", "/execute/async", {"script": script, "args": list(arguments)})
+
     def text(self, selector: str = "body") -> str:
         return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 
@@ -79,7 +83,8 @@ class Browser:
 
     def requested(self) -> list[str]:
         """The addresses of all requests since the last call."""
-        messages = [json.loads(entry["message"])["message"] for entry in self._ask("POST", "/se/log", {"type": "performance"})]
+        entries = self._ask("POST", "/se/log", {"type": "performance"})
+        messages = [json.loads(entry["message"])["message"] for entry in entries]
         return [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
 
     def __enter__(self) -> Self:

@@ -1,0 +1,235 @@
+"""The web page's server: who may look, what is answered, what it costs to be rude to it."""
+
+import http.client
+import json
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from supervised import WAIT_S, Installation, until
+
+from sidecar.web.live import INTERVAL_S, Live, Viewer
+from sidecar.web.server import _CONNECTIONS_AT_MOST, _VIEWERS_AT_MOST, Web
+
+
+@pytest.fixture
+def url(sidecar: Installation) -> str:
+    return address(sidecar)
+
+
+def address(sidecar: Installation) -> str:
+    words = [str(sidecar.script), "top", "--web"]
+    return subprocess.run(words, capture_output=True, text=True, env=sidecar.environ, check=True).stdout.strip()
+
+
+class Answer:
+    def __init__(self, url: str, path: str | None = None, method: str = "GET", **headers: str) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=WAIT_S)
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, parts.path if path is None else path, headers=names)
+        answer = connection.getresponse()
+        self.status, self.headers, self.body = answer.status, dict(answer.getheaders()), answer.read()
+        connection.close()
+
+
+def events(url: str) -> Iterator[dict[str, Any]]:
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=WAIT_S) as connection:
+        connection.sendall(f"GET {parts.path}events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        with connection.makefile("rb") as lines:
+            for line in lines:
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
+
+
+def test_the_page_is_whole_and_asks_for_nothing_elsewhere(url: str) -> None:
+    answer = Answer(url)
+    assert answer.status == 200
+    text = answer.body.decode()
+    assert "__SETTINGS__" not in text
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", text)
+    policy = answer.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
+def test_the_address_is_the_same_while_it_is_used_and_not_to_be_guessed(url: str, sidecar: Installation) -> None:
+    assert address(sidecar) == url
+    assert len(urlsplit(url).path) >= 43
+    assert urlsplit(url).hostname == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/events", "/wrong/", "/wrong/events", "//", "/..", "/%2e%2e/", "", "*"],
+)
+def test_without_the_token_there_is_nothing(url: str, path: str) -> None:
+    assert Answer(url, path).status in (400, 404)
+
+
+def test_beside_the_page_there_is_nothing_either(url: str) -> None:
+    base = urlsplit(url).path
+    for path in (f"{base}page.html", f"{base}../", f"{base}events/", base[:-1] + "x/", base.swapcase()):
+        assert Answer(url, path).status == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},  # DNS rebinding: the browser thinks that it talks to evil.example
+        {"Host": "evil.example:{port}"},
+        {"Host": "127.0.0.1"},
+        {"Host": "127.0.0.1:{port}.evil.example"},
+        {"Origin": "http://evil.example"},  # CSRF
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "https://127.0.0.1:{port}"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+)
+@pytest.mark.parametrize("rest", ["", "events"])
+def test_a_page_from_elsewhere_is_refused(url: str, headers: dict[str, str], rest: str) -> None:
+    port = urlsplit(url).port
+    filled = {name: value.replace("{port}", str(port)) for name, value in headers.items()}
+    assert Answer(url, urlsplit(url).path + rest, **filled).status == 421
+
+
+def test_by_both_names_of_loopback_it_is_ours(url: str) -> None:
+    port = urlsplit(url).port
+    for name in ("127.0.0.1", "localhost"):
+        ours = {"Host": f"{name}:{port}", "Origin": f"http://{name}:{port}", "Sec_Fetch_Site": "same-origin"}
+        assert Answer(url, **ours).status == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"])
+def test_there_is_nothing_to_change(url: str, method: str) -> None:
+    answer = Answer(url, method=method)
+    assert answer.status == 501
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_a_refusal_does_not_repeat_what_was_asked(url: str) -> None:
+    answer = Answer(url, "/<script>alert(1)</script>")
+    assert b"script" not in answer.body
+
+
+def test_head_has_no_body(url: str) -> None:
+    answer = Answer(url, method="HEAD")
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def test_what_runs_comes_live_and_its_end_at_once(url: str, sidecar: Installation) -> None:
+    flags = ("--verdict-after", "200ms", "--heartbeat-interval", "500ms", "--session-id", "of-the-page")
+    with sidecar.started("sleep", "60", flags=flags) as process:
+        seen = None
+        for message in events(url):
+            found = [one for one in message.get("commands", ()) if one.get("sessionId") == "of-the-page"]
+            if message["type"] == "commands" and found and found[0]["silences"] and found[0]["silences"][-1][2]:
+                seen = seen or found[0]
+                assert seen["silences"][0][2][0][1:] == ["sleeping", "waiting"]
+                process.terminate()
+            if message["type"] == "ended" and found:
+                assert found[0]["reason"] == "cancelled"
+                break
+        assert seen is not None
+    until(lambda: any(one.get("sessionId") == "of-the-page" for one in first_told(url)["commands"]))
+
+
+def first_told(url: str) -> dict[str, Any]:
+    """What had ended before this one looked; nothing while there is no room for another viewer."""
+    told = events(url)
+    message = next(told, {"type": "ended", "commands": []})
+    told.close()  # type: ignore[attr-defined]  # a generator's
+    assert message["type"] == "ended"
+    return message
+
+
+def test_rude_clients_cost_nobody_else_anything(url: str) -> None:
+    parts = urlsplit(url)
+    rude = [socket.create_connection((parts.hostname, parts.port)) for _ in range(_CONNECTIONS_AT_MOST - 8)]
+    try:
+        for number, connection in enumerate(rude):
+            connection.sendall(b"GET / HTTP/1.1\r\nX: " if number % 2 else b"\x00\xff" * 100)
+        assert Answer(url).status == 200
+        over = [socket.create_connection((parts.hostname, parts.port)) for _ in range(3 * _CONNECTIONS_AT_MOST)]
+        for connection in over:
+            connection.close()
+    finally:
+        for connection in rude:
+            connection.close()
+    until(lambda: _is_served(url))
+
+
+def _is_served(url: str) -> bool:
+    try:
+        return Answer(url).status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def test_too_many_viewers_are_told_so(url: str) -> None:
+    viewers = [events(url) for _ in range(_VIEWERS_AT_MOST)]
+    for viewer in viewers:
+        next(viewer)
+    assert Answer(url, urlsplit(url).path + "events").status == 503
+    for viewer in viewers:
+        viewer.close()  # type: ignore[attr-defined]  # a generator's
+    # One that has gone is noticed at the next message.
+    until(lambda: _stream_status(url) == 200)
+
+
+def _stream_status(url: str) -> int:
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=WAIT_S) as connection:
+        connection.sendall(f"GET {parts.path}events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        return int(connection.recv(4096).split()[1])
+
+
+def test_unused_it_ends_and_the_old_address_is_void(tmp_path: Any) -> None:
+    web = Web(str(tmp_path / "no.sock"), list, None, unused_s=0.2)
+    first = web.answer()["url"]
+    assert Answer(first).status == 200
+
+    def gone() -> bool:
+        try:
+            Answer(first)
+        except OSError:
+            return True
+        return False
+
+    until(gone)
+    assert web.answer()["url"] != first
+
+
+def test_without_a_daemon_the_page_says_so(tmp_path: Any) -> None:
+    web = Web(str(tmp_path / "no.sock"), lambda: [{"commandId": "a"}], None, unused_s=0.2)
+    told = events(web.answer()["url"])
+    assert next(told) == {"type": "ended", "commands": [{"commandId": "a"}]}
+    gone = next(told)
+    assert (gone["type"], "no daemon is running" in gone["why"]) == ("gone", True)
+    told.close()  # type: ignore[attr-defined]
+
+
+def test_a_viewer_that_does_not_read_is_dropped(tmp_path: Any) -> None:
+    live = Live(str(tmp_path / "no.sock"), list)
+    viewer = live.join()
+    deadline_s = time.monotonic() + WAIT_S
+    for number in range(100):
+        viewer.put(str(number))
+    assert viewer.dropped
+    while (message := viewer.next(INTERVAL_S)) is not None:
+        assert time.monotonic() < deadline_s
+        assert message != "99"
+    live.leave(viewer)
+    assert live.viewers == 0
+    assert Viewer().dropped is False
