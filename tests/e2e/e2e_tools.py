@@ -4,12 +4,13 @@
     python tests/e2e/e2e_tools.py otelcol      only this one
 
 A Collector and Jaeger are built from their Go modules; Prometheus and Alertmanager are taken from Debian's packages,
-unpacked and not installed, so no service of theirs is started (one that is on PATH is taken instead). They are kept in
-$E2E_TOOLS, else $XDG_CACHE_HOME/sidecar-e2e, else ~/.cache/sidecar-e2e, each in a folder whose name has a hash of all
-that it is made from: a changed version is another folder, and an old one may be deleted at any time.
+unpacked and not installed, so no service of theirs is started (one that is on PATH is taken instead); coding agents are
+npm's, at the versions of their lock files (agents/packages). They are kept in $E2E_TOOLS, else
+$XDG_CACHE_HOME/sidecar-e2e, else ~/.cache/sidecar-e2e, each in a folder whose name has a hash of all that it is made
+from: a changed version is another folder, and an old one may be deleted at any time.
 
-Needs Go 1.26 or later, apt-get and dpkg; the network; no root. Standard library only, so that it runs before
-anything is installed. Tests call `find`, which makes nothing.
+Needs Go 1.26 or later, apt-get and dpkg, Node.js 20 or later with npm; the network; no root. Standard library only, so
+that it runs before anything is installed. Tests call `find`, which makes nothing.
 """
 
 import fcntl
@@ -35,6 +36,8 @@ COMPOSE_SPEC = "github.com/compose-spec/compose-go/v2/cmd"
 COMPOSE_SPEC_VERSION = "v2.9.1"
 MANIFESTS = Path(__file__).parent / "manifests"
 """A program of our own that reads Kubernetes manifests with the types of k8s.io/api."""
+AGENTS = Path(__file__).parent / "agents" / "packages"
+NODE_AT_LEAST = 20
 
 
 class Tool(NamedTuple):
@@ -69,8 +72,8 @@ def find(name: str) -> str | None:
     kept = _place(tool)
     if kept.exists():
         return str(kept)
-    # Of what is built here the version matters; of the others any will do.
-    return None if "go" in tool.needs else shutil.which(name)
+    # Of what is built here, and of agents, the version matters; of the others any will do.
+    return None if {"go", "npm"} & set(tool.needs) else shutil.which(name)
 
 
 def why_not(name: str) -> str:
@@ -224,6 +227,23 @@ def _debian_tool(name: str, package: str, *, with_share: bool = False) -> Tool:
     return Tool(name, recipe, needs, _from_debian(package, name, with_share=with_share))
 
 
+def _agent_tool(name: str) -> Tool:
+    files = [AGENTS / name / file for file in ("package.json", "package-lock.json")]
+
+    def make(work: Path, made: Path) -> None:
+        version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+        if int(version.lstrip("v").partition(".")[0] or 0) < NODE_AT_LEAST:
+            raise ToolError(f"{name}: node says it is {version or 'nothing'}; {NODE_AT_LEAST} or later is needed")
+        for file in files:
+            shutil.copy(file, made)
+        # Not `npm ci`: it refuses a lock file that lacks an optional package of another platform, as qwen's does.
+        # What is locked is installed as locked here too, and checked against its hash.
+        _run(["npm", "install", "--no-save", "--no-audit", "--no-fund", f"--cache={work / 'cache'}"], made)
+        (made / name).symlink_to(Path("node_modules", ".bin", name))
+
+    return Tool(name, "".join(file.read_text(encoding="utf-8") for file in files), ("node", "npm"), make)
+
+
 TOOLS = {
     tool.name: tool
     for tool in (
@@ -236,6 +256,7 @@ TOOLS = {
         # It does not start without its default templates, whose path is compiled in.
         _debian_tool("prometheus-alertmanager", "prometheus-alertmanager", with_share=True),
         _debian_tool("amtool", "prometheus-alertmanager"),
+        *map(_agent_tool, sorted(folder.name for folder in AGENTS.iterdir())),
     )
 }
 
