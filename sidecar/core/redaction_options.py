@@ -143,7 +143,7 @@ def _after(index: int, option: str, word: str, program: str, rules: Program, see
     if not word or names.is_reference(word):
         return []
     whole = [(index, 0, len(word))]
-    if program in ("htpasswd", "wpa_passphrase") and "-" not in (word[0], option[0]) and option != program:
+    if program in ("htpasswd", "wpa_passphrase") and "-" not in (word[0], option[:1]) and option != program:
         # htpasswd -b FILE USER PASSWORD (or -bn USER PASSWORD), wpa_passphrase SSID PASSWORD
         return whole if program == "wpa_passphrase" or any(_BATCH.fullmatch(flags) for flags in seen) else []
     if option == "--secret" and {"config", "set"} <= seen:  # pulumi config set --secret NAME VALUE

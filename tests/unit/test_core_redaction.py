@@ -7,7 +7,7 @@ import shlex
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.core.redaction import MAX_BYTES, REDACTED, redact
@@ -638,6 +638,7 @@ PIECES = st.sampled_from(
 TEXT = st.one_of(st.lists(PIECES, max_size=30).map("".join), st.text(max_size=60))
 
 
+@example(["", "htpasswd"], 64)
 @given(st.lists(TEXT, max_size=6), st.sampled_from([64, 500, MAX_BYTES]))
 @settings(max_examples=400, deadline=None)
 def test_anything_gives_one_bounded_line(argv: list[str], limit: int) -> None:
