@@ -70,7 +70,7 @@ def _behind(shim: "Shim", environ: "Mapping[str, str]") -> str | None:
     rest = _DEFAULT_PATH if shim.path is None else shim.path
     paths = [f"{folder or '.'}/{shim.name}" for folder in rest.split(":")]
     usual = environ.get("SHELL", "")
-    if shim.by_path and usual.rpartition("/")[2] == shim.name and not is_a_shim(usual):
+    if not shim.on_path and usual.rpartition("/")[2] == shim.name and not is_a_shim(usual):
         paths.insert(0, usual)
     return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
 

@@ -37,6 +37,26 @@ def test_what_is_no_shim(called: str) -> None:
     assert parse_shell(["-c", "echo"], {"PATH": "/x/shims:/bin"}, called).argv[0] == "/bin/bash"
 
 
+def test_an_agent_that_searches_path_itself_calls_the_shell_by_what_it_found() -> None:
+    shims = "/h/.local/share/sidecar/agents/gemini-cli/shims"
+    plan = parse_shell(
+        ["-c", "echo"], {"PATH": f"{shims}:/bin", "GEMINI_CLI": "1", "SHELL": "/x/bash"}, f"{shims}/bash"
+    )
+    assert plan.argv == ["/bin/bash", "-c", "echo"]
+    assert plan.environ["PATH"] == "/bin"
+
+
+def test_a_shell_that_is_named_by_its_path_is_the_users(tmp_path: Path) -> None:
+    shims = "/h/.local/share/sidecar/agents/opencode/shims"
+    usual = tmp_path / "bash"
+    usual.write_text("#!/bin/sh\n")
+    usual.chmod(0o755)
+    environ = {"PATH": "/bin", "SHELL": str(usual)}
+    assert parse_shell(["-c", "echo"], environ, f"{shims}/bash").argv == [str(usual), "-c", "echo"]
+    assert parse_shell(["-c", "echo"], {"PATH": "/bin", "SHELL": "/bin/zsh"}, f"{shims}/bash").argv[0] == "/bin/bash"
+    assert parse_shell(["-c", "echo"], {"SHELL": f"{shims}/bash"}, f"{shims}/bash").argv[0] == "/bin/bash"
+
+
 def test_one_word_is_a_script_to_a_shim_as_to_a_shell() -> None:
     plan = parse_shell(["nowhere.sh"], {"PATH": "/x/shims:/bin"}, "/x/shims/bash")
     assert plan.argv == ["bash", "nowhere.sh"]
