@@ -15,7 +15,7 @@ from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 from sidecar import __version__
 from sidecar.core.verdict_names import ALL, NO_VERDICT, label_of
 from sidecar.telemetry.conventions.metrics import METRICS
-from sidecar.telemetry.suspects import SHOWN, Suspect, suspects_among
+from sidecar.telemetry.suspects import SHOWN, Suspect, most_overdue, suspects_among
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -112,6 +112,14 @@ class Metrics:
             self._running(), self._families, self._monotonic_ns(), self._suspect_after_ms
         )
         return suspects[:SHOWN], self._unix_ns()
+
+    def named_commands(self) -> tuple[list[Suspect], int]:
+        """The suspects to show and the one that is most overdue, and the wall time in ns."""
+        suspects, unix_ns = self.worst_suspects()
+        overdue = most_overdue(
+            self._running(), self._families, self._monotonic_ns(), self._suspect_after_ms / 1000
+        )
+        return [*suspects, *overdue], unix_ns
 
     def _bear_at_zero(self) -> None:
         for family in self._families.all:

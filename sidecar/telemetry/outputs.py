@@ -200,7 +200,7 @@ class Outputs:
         )
         for reader in (self._otlp_reader, self.prometheus.reader if self.prometheus else None):
             if reader is not None:
-                reader.suspects = self.metrics.worst_suspects
+                reader.suspects = self.metrics.named_commands
 
         if daemon:
             observe_spool(self.spool, meters)

@@ -1,7 +1,8 @@
-"""`sidecar.suspect.output.age`: the worst few commands under a verdict that may be a hang, by trace and session.
+"""`sidecar.suspect.output.age`: the worst few commands under a verdict that may be a hang, by trace and session; and
+`sidecar.overdue.output.age`: the one that has been silent for the longest, whatever its verdict.
 
-The one metric whose labels name a single command; hence the cap. It is put into each collection by the reader
-and is no SDK instrument, because those never forget: an asynchronous gauge of SDK 1.45 keeps every label set it
+The metrics whose labels name a single command; hence the caps. They are put into each collection by the reader
+and are no SDK instruments, because those never forget: an asynchronous gauge of SDK 1.45 keeps every label set it
 has seen, and after 2,000 of them (its cardinality limit) puts all new ones into one overflow series. A daemon
 that runs for weeks gets there.
 """
@@ -35,16 +36,17 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 
-_NAME = "sidecar.suspect.output.age"
+_OVERDUE = "sidecar.overdue.output.age"
 _NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """One suspect: its age in seconds, and its labels."""
+    """One command that a metric names: its age in seconds, its labels, and which metric."""
 
     age_s: float
     labels: dict[str, str]
+    metric: str = "sidecar.suspect.output.age"
 
 
 def is_suspect(command: Command, now_ns: int, budget_ms: int) -> bool:
@@ -59,12 +61,7 @@ def suspects_among(
     found = [
         Suspect(
             command.output_age_ms(now_ns) / 1000,
-            {
-                "family": families.of(command.identity["program"]),
-                "verdict": label_of(command.verdict),
-                "trace_id": command.identity["traceId"],
-                "session": command.identity.get("sessionId", ""),
-            },
+            _labels(command, command.verdict, families),
         )
         for command in commands
         if is_suspect(command, now_ns, budget_ms)
@@ -72,19 +69,49 @@ def suspects_among(
     return sorted(found, key=lambda suspect: suspect.age_s, reverse=True)
 
 
+def most_overdue(commands: Iterable[Command], families: Families, now_ns: int, budget_s: float) -> list[Suspect]:
+    """The command without a timeout that has been silent for the longest, if that is longer than `budget_s`; else none.
+
+    One with a timeout is never overdue: it is ended first. One series at a time, and a new one once in a budget at
+    most: its labels cost as little as those of the suspects.
+    """
+    silent = [
+        (command.output_age_ms(now_ns) / 1000, command)
+        for command in commands
+        if not command.identity.get("timeoutMs")
+    ]
+    age_s, worst = max(silent, key=lambda each: each[0], default=(0.0, None))
+    if worst is None or age_s < budget_s:
+        return []
+    return [Suspect(age_s, _labels(worst, worst.standing_verdict, families), _OVERDUE)]
+
+
+def _labels(command: Command, verdict: str | None, families: Families) -> dict[str, str]:
+    return {
+        "family": families.of(command.identity["program"]),
+        "verdict": label_of(verdict),
+        "trace_id": command.identity["traceId"],
+        "session": command.identity.get("sessionId", ""),
+    }
+
+
 def with_suspects(data: MetricsData, suspects: Iterable[Suspect], now_unix_ns: int) -> MetricsData:
-    """`data` and the metric, in the scope of our own metrics; unchanged without a suspect or that scope."""
-    points = [NumberDataPoint(suspect.labels, 0, now_unix_ns, suspect.age_s) for suspect in suspects]
+    """`data` and their metrics, in the scope of our own metrics; unchanged without a suspect or that scope."""
+    points: dict[str, list[NumberDataPoint]] = {}
+    for suspect in suspects:
+        point = NumberDataPoint(suspect.labels, 0, now_unix_ns, suspect.age_s)
+        points.setdefault(suspect.metric, []).append(point)
     if not points:
         return data
-    known = METRICS[_NAME]
-    metric = Metric(known.name, known.brief, known.unit, Gauge(points))
+    metrics = [
+        Metric(name, METRICS[name].brief, METRICS[name].unit, Gauge(found)) for name, found in points.items()
+    ]
     return MetricsData(
         [
             replace(
                 resource_metrics,
                 scope_metrics=[
-                    replace(scope, metrics=[*scope.metrics, metric]) if scope.scope.name == "sidecar" else scope
+                    replace(scope, metrics=[*scope.metrics, *metrics]) if scope.scope.name == "sidecar" else scope
                     for scope in resource_metrics.scope_metrics
                 ],
             )

@@ -54,7 +54,7 @@ def measured(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     folder = tmp_path_factory.mktemp("metrics")
     port = free_port()
     with (
-        Sidecar(folder, stack.collector.http, PROMETHEUS_PORT=str(port)) as sidecar,
+        Sidecar(folder, stack.collector.http, PROMETHEUS_PORT=str(port), SUSPECT_AFTER="2s") as sidecar,
         Prometheus(folder, {"daemon": f"127.0.0.1:{port}"}) as scraping_daemon,
     ):
         sidecar.start("sleep", "300")
@@ -80,6 +80,7 @@ def measured(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator
                         and seen.value(route, "sidecar_commands_active", family="sleep", state="silent") == 1
                         and seen.value(route, "sidecar_heartbeats_total", verdict="none") >= 1
                         and seen.ask(route, "sidecar_suspect_output_age_seconds")
+                        and seen.ask(route, "sidecar_overdue_output_age_seconds")
                     ),
                 )
             yield seen

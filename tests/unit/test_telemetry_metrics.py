@@ -90,7 +90,8 @@ def test_names_units_and_labels_are_the_registrys() -> None:
     rig.end(script)
     read = rig.read()
     # The suspects' ages are put in by the readers; the spool observes itself.
-    elsewhere = {"sidecar.suspect.output.age", *(name for name in METRICS if name.startswith("sidecar.spool."))}
+    named = ("sidecar.suspect.output.age", "sidecar.overdue.output.age")
+    elsewhere = {*named, *(name for name in METRICS if name.startswith("sidecar.spool."))}
     assert set(read) == set(METRICS) - elsewhere
     for name, metric in read.items():
         assert (metric.unit, metric.description) == (METRICS[name].unit, METRICS[name].brief)
@@ -248,6 +249,28 @@ def test_a_command_that_writes_again_is_no_suspect() -> None:
     rig.clock.advance(5)
     script.write()
     assert rig.metrics.worst_suspects()[0] == []
+
+
+def test_the_most_overdue_command_is_named_whatever_its_verdict() -> None:
+    rig = Rig()
+    rig.start("pytest", timeoutMs=600_000).judge("sleeping")
+    rig.clock.advance(1)
+    probe = rig.start("make", sessionId="s-1")
+    probe.judge("network_wait")
+    rig.clock.advance(59)
+    rig.start("make").judge("sleeping")
+    assert rig.metrics.named_commands()[0] == []
+    rig.clock.advance(61)
+    (overdue,) = rig.metrics.named_commands()[0]
+    assert (overdue.metric, overdue.age_s) == ("sidecar.overdue.output.age", 120)
+    assert overdue.labels["verdict"] == "network_wait"
+    assert overdue.labels["session"] == "s-1"
+    assert set(overdue.labels) == set(METRICS[overdue.metric].attributes)
+    scope = ScopeMetrics(InstrumentationScope("sidecar"), [], "")
+    data = MetricsData([ResourceMetrics(Resource({}), [scope], "")])
+    probe.judge("network_peer_dead")
+    joined = with_suspects(data, *rig.metrics.named_commands()).resource_metrics[0].scope_metrics[0]
+    assert [metric.name for metric in joined.metrics] == ["sidecar.suspect.output.age", "sidecar.overdue.output.age"]
 
 
 def test_suspects_join_our_scope_only() -> None:

@@ -111,6 +111,15 @@ METRICS: Final = {
             "for `suspect_after` (60 s); the worst 5 only",
             "184.0",
         ),
+        Metric(
+            "sidecar.overdue.output.age",
+            _GAUGE,
+            "s",
+            ("family", "verdict", "trace_id", "session"),
+            "Age of the last output of the command without a timeout that has been silent for the longest, whatever "
+            "its verdict; absent below `suspect_after` (60 s)",
+            "1840.0",
+        ),
         Metric("sidecar.suspect.hidden", _GAUGE, "{command}", (), "Suspects beyond those 5", "0"),
         Metric(
             "sidecar.command.duration",

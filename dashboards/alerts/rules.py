@@ -1,0 +1,249 @@
+"""The rules. An expression is PromQL for Prometheus 2.42 (Debian 12) and later.
+
+Traps that are walked around here:
+
+- A series that was pushed lives for five minutes after its command has ended, and one that a Collector shows for
+  one: `timestamp()` tells how old the sample is, and what is old counts for nothing.
+- `for` over `increase(x[w])` waits on top of a window, and never fires where it is longer: there it is 0.
+- A counter that first appears with 1 has no `increase`: ours are born at 0, the SDK's are not.
+- `absent(x == 1)` is also true where x is 2: `absent` gets a bare selector.
+- `and` and `unless` without `on` match on all labels, and so on none between two metrics.
+- 0/0 is NaN, which no comparison is true of: a share is compared by multiplication, or of enough commands only.
+- A label that changes (a verdict, a value) makes a new alert, whose `for` begins again: they are in annotations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dashboards.alerts.parameters import duration
+from sidecar.core.verdict_names import MAY_BE_HUNG, NEEDS_SOMEONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dashboards.alerts.parameters import Parameters
+
+PAGE, TICKET, NONE = "page", "ticket", "none"
+
+_HOST = "job, instance, host_name"
+_COMMAND = f"{_HOST}, family, trace_id, session"
+# By way of a Collector a host has its name; what is scraped itself has only its address.
+_MACHINE = "{{ or $labels.host_name $labels.instance }}"
+_LONG = "{{ $value | humanizeDuration }}"
+_WHOSE = "Trace {{ $labels.trace_id }}, session {{ or $labels.session `unknown` }}, instance {{ $labels.instance }}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One rule. `labels` come beside `severity`; `for_s` 0: at once."""
+
+    name: str
+    severity: str
+    expr: str
+    summary: str
+    description: str
+    for_s: int = 0
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+def alerts(p: Parameters) -> list[Alert]:
+    """All of them, in the order of the file."""
+    return [*_commands(p), *_producers(p), *_telemetry(p), *_burns(p), *_about_alerting(p)]
+
+
+def _commands(p: Parameters) -> Iterator[Alert]:
+    suspect = "sidecar_suspect_output_age_seconds"
+    overdue = "sidecar_overdue_output_age_seconds"
+    hung = _of(suspect, p, MAY_BE_HUNG)
+    yield Alert(
+        "CommandHung",
+        PAGE,
+        f"max by ({_COMMAND}) (\n{_fresh(hung, p)}\n) > {p.hung_age_s}",
+        f"{{{{ $labels.family }}}} on {_MACHINE} may be hung: no output for {_LONG}",
+        f"Verdict: {_verdict(suspect)}. {_WHOSE}.",
+        p.hung_for_s,
+    )
+    yield Alert(
+        "FleetHangRatioHigh",
+        PAGE,
+        f"(\n  count by (job) (\n{_fresh(hung, p)}\n  )\n"
+        f"  + on (job) sum by (job) (sidecar_suspect_hidden{{{p.selector}}})\n)\n"
+        f"/ on (job) (sum by (job) (sidecar_commands_active{{{p.selector}}}) >= {p.fleet_least})\n> {p.fleet_share}",
+        "{{ $value | humanizePercentage }} of the commands of {{ $labels.job }} may be hung",
+        "Something that they share is likely to be down. The longest silent: "
+        + _each(f"topk(3, {suspect}{{job=%q}})", "$labels.job"),
+        p.fleet_for_s,
+    )
+    yield Alert(
+        "CommandSilentTooLong",
+        TICKET,
+        f"max by ({_COMMAND}) (\n{_fresh(_of(overdue, p), p)}\n) > {p.silent_age_s}",
+        f"{{{{ $labels.family }}}} on {_MACHINE} has no timeout and has been silent for {_LONG}",
+        f"Nothing says that it hangs, and nothing will end it. Verdict: {_verdict(overdue)}. {_WHOSE}.",
+        p.silent_for_s,
+    )
+    yield Alert(
+        "CommandAwaitingInput",
+        TICKET,
+        f"max by ({_COMMAND}) (\n{_fresh(_of(suspect, p, NEEDS_SOMEONE), p)}\n) > {p.awaiting_age_s}",
+        f"{{{{ $labels.family }}}} on {_MACHINE} has waited for someone for {_LONG}",
+        f"Verdict: {_verdict(suspect)}. {_WHOSE}.",
+        p.awaiting_for_s,
+    )
+    yield Alert(
+        "CommandLost",
+        TICKET,
+        f"sum by ({_HOST}, family) (\n"
+        f"  increase(sidecar_commands_lost_total{{{p.selector}}}[{duration(p.lost_window_s)}])\n) > 0",
+        f"The supervisor of {{{{ $labels.family }}}} on {_MACHINE} was killed",
+        f"In the last {duration(p.lost_window_s)}, on instance {{{{ $labels.instance }}}}. Nobody knows how the "
+        "command ended, or whether it did. Its trace: spans of the service sidecar with error.type = lost.",
+    )
+    window = duration(p.heartbeat_window_s)
+    yield Alert(
+        "HeartbeatLost",
+        TICKET,
+        f"max by ({_HOST}) (\n{_fresh(_of('sidecar_output_age_seconds', p), p)}\n) > {p.heartbeat_window_s}\n"
+        f"and on (job, instance)\n"
+        f"sum by (job, instance) (increase(sidecar_heartbeats_total{{{p.selector}}}[{window}])) == 0",
+        f"No heartbeat from {_MACHINE}, though a command there has been silent for {_LONG}",
+        "Its supervisor is stopped or stuck (instance {{ $labels.instance }}): what is said of the command is old. "
+        "Overdue: " + _each(f"{overdue}{{instance=%q}}", "$labels.instance"),
+    )
+
+
+def _producers(p: Parameters) -> Iterator[Alert]:
+    loop = f"sidecar_daemon_loop_timestamp_seconds{{{p.selector}}}"
+    kept = duration(p.remembered_s)
+    yield Alert(
+        "ProducerDeadWithWorkInFlight",
+        PAGE,
+        f"max by ({_HOST}) (\n  time() - last_over_time({loop}[{kept}])\n) > {p.dead_age_s}\n"
+        f"and on (job, instance)\n"
+        f"sum by (job, instance) (last_over_time(sidecar_commands_active{{{p.selector}}}[{kept}])) > 0\n"
+        f"unless on (job, instance)\ntimestamp({loop}) > time() - {p.fresh_s}",
+        f"Nothing from the daemon on {_MACHINE} for {_LONG}, and commands were running",
+        "The machine, the daemon or the way from it is gone (instance {{ $labels.instance }}); for as long nobody "
+        "watches those commands. Suspects then: "
+        + _each(f"last_over_time(sidecar_suspect_output_age_seconds{{instance=%q}}[{kept}])", "$labels.instance"),
+    )
+    yield Alert(
+        "DaemonLoopStuck",
+        TICKET,
+        f"max by ({_HOST}) (\n  timestamp({loop})\n  - {loop}\n) > {p.stuck_age_s}",
+        f"The daemon on {_MACHINE} has been stuck for {_LONG}",
+        "It exports metrics, and reads no frames (instance {{ $labels.instance }}): every age and count from there is "
+        "old. Overdue: " + _each("sidecar_overdue_output_age_seconds{instance=%q}", "$labels.instance"),
+        p.stuck_for_s,
+    )
+
+
+def _telemetry(p: Parameters) -> Iterator[Alert]:
+    window = duration(p.dropped_window_s)
+    full = f'{{__name__=~"otel_sdk_processor_(span|log)_processed_total",error_type="queue_full",{p.selector}}}'
+    yield Alert(
+        "TelemetryDropped",
+        TICKET,
+        f"sum by ({_HOST}, signal) (\n  increase(sidecar_spool_dropped_total{{{p.selector}}}[{window}])\n) > 0\n"
+        f"or\nsum by ({_HOST}) (\n  increase({full}[{window}])\n) > 0\n"
+        # Born with its first drop.
+        f"or\nsum by ({_HOST}) (\n  {full}\n  unless\n  {full} offset {window}\n) > 0",
+        f"Telemetry of {_MACHINE} was dropped: {{{{ $value | humanize }}}} records in {window}",
+        "Of instance {{ $labels.instance }}, {{ or $labels.signal `a queue in memory` }}. Traces of then have gaps.",
+    )
+    yield Alert(
+        "ExportBacklog",
+        TICKET,
+        f"sum by ({_HOST}, signal) (sidecar_spool_items{{{p.selector}}}) > {p.backlog_records}",
+        f"{{{{ $value | humanize }}}} records ({{{{ $labels.signal }}}}) wait on {_MACHINE} to be sent",
+        f"For more than {duration(p.backlog_for_s)}, on instance {{{{ $labels.instance }}}}: what takes them is down "
+        "or refuses them. Nothing is lost yet; traces come late.",
+        p.backlog_for_s,
+    )
+    yield Alert(
+        "SpoolFilling",
+        TICKET,
+        f"sum by ({_HOST}) (sidecar_spool_bytes{{{p.selector}}}) > {int(p.spool_max_bytes * p.spool_share)}",
+        f"The spool on {_MACHINE} holds {{{{ $value | humanize1024 }}}}B and fills up",
+        "When it is full, the oldest spans and log events are dropped (instance {{ $labels.instance }}).",
+        p.spool_for_s,
+    )
+
+
+def _burns(p: Parameters) -> Iterator[Alert]:
+    count = "sidecar_command_duration_seconds_count"
+    bad = 'outcome=~"lost|timeout|silence_timeout"'
+
+    def ended(window_s: int, more: str = "") -> str:
+        labels = ",".join(filter(None, (p.selector, more)))
+        return f"sum by (job) (increase({count}{{{labels}}}[{duration(window_s)}]))"
+
+    for factor, long_s, short_s, severity in p.burn_windows:
+        share = round(factor * (1 - p.objective), 6)
+        yield Alert(
+            "ErrorBudgetBurn",
+            severity,
+            f"{ended(long_s, bad)} > {share} * {ended(long_s)}\nand on (job)\n"
+            f"{ended(short_s, bad)} > {share} * {ended(short_s)}\nand on (job)\n{ended(long_s)} >= {p.burn_least}",
+            f"{{{{ $value | humanize }}}} commands of {{{{ $labels.job }}}} were lost or stopped in {duration(long_s)}",
+            f"More than {share:.1%} of all, in the last {duration(short_s)} too: {factor:g} times what "
+            f"{p.objective:.0%} allows. Traces: the exemplars of {count.removesuffix('_count')}_bucket. Most are on: "
+            + _each(
+                f"topk(3, sum by (host_name, instance) (increase({count}{{{bad},job=%q}}[{duration(long_s)}])))",
+                "$labels.job",
+            ),
+            labels={"window": duration(long_s)},
+        )
+
+
+def _about_alerting(p: Parameters) -> Iterator[Alert]:
+    yield Alert(
+        "TargetDown",
+        TICKET,
+        f"max by (job, instance) (up{{{p.selector}}}) == 0",
+        "{{ $labels.instance }} ({{ $labels.job }}) cannot be scraped",
+        "A Collector or a daemon's /metrics does not answer Prometheus.",
+        p.down_for_s,
+    )
+    yield Alert(
+        "Absent",
+        TICKET,
+        f"absent(up{{{p.selector}}})\nunless on ()\n"
+        f"count(last_over_time(sidecar_daemon_loop_timestamp_seconds{{{p.selector}}}[{duration(p.remembered_s)}])) > 0",
+        "No sidecar is known to Prometheus",
+        f"No target with {p.selector.replace(chr(34), '')} is scraped, and no daemon has sent anything for "
+        f"{duration(p.remembered_s)}. No other alert here can fire.",
+        p.absent_for_s,
+    )
+    yield Alert(
+        "Watchdog",
+        NONE,
+        "vector(1)",
+        "Alerting works",
+        "Fires always. To be sent to something that raises an alarm when it stops.",
+    )
+
+
+def _of(metric: str, p: Parameters, verdicts: tuple[str, ...] = ()) -> str:
+    verdict = f',verdict=~"{"|".join(verdicts)}"' if verdicts else ""
+    return f"{metric}{{{p.selector}{verdict}}}"
+
+
+def _fresh(series: str, p: Parameters) -> str:
+    return f"  {series}\n  and\n  timestamp({series}) > time() - {p.fresh_s}"
+
+
+def _verdict(metric: str) -> str:
+    asked = f"printf `{metric}{{trace_id=%q}}` $labels.trace_id | query"
+    return f"{{{{ with {asked} }}}}{{{{ . | first | label `verdict` }}}}{{{{ end }}}}"
+
+
+def _each(query: str, value: str) -> str:
+    """A template: family, machine, age and trace of each series of a query; `%q` in it is the label `value`."""
+    return (
+        f"{{{{ range printf `{query}` {value} | query }}}}"
+        "{{ .Labels.family }} on {{ or .Labels.host_name .Labels.instance }} ({{ .Value | humanize }}, "
+        "trace {{ .Labels.trace_id }}); {{ else }}none.{{ end }}"
+    )
