@@ -22,6 +22,7 @@ DEPLOY = ROOT / "deploy"
 BIN = Path(sys.executable).parent
 WAIT_S = 20.0
 AGENT = (DEPLOY / "kubernetes" / "agent.yaml").read_text(encoding="utf-8")
+COMPOSE = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
 GATEWAY = (DEPLOY / "kubernetes" / "gateway.yaml").read_text(encoding="utf-8")
 
 
@@ -164,6 +165,50 @@ class TestSidecarContainer:
         finally:
             agent.kill()
             agent.wait()
+
+
+class TestCompose:
+    def test_it_is_as_the_specification_has_it(self) -> None:
+        done = given([tool("compose-spec"), str(DEPLOY / "compose.yaml")])
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def test_a_slip_is_found(self, tmp_path: Path) -> None:
+        (tmp_path / "compose.yaml").write_text(COMPOSE.replace("    ports:", "    port:", 1))
+        done = given([tool("compose-spec"), str(tmp_path / "compose.yaml")])
+        assert done.returncode != 0
+
+    def test_every_image_has_a_version(self) -> None:
+        images = re.findall(r"^ +image: (\S+)$", COMPOSE, re.MULTILINE)
+        assert len(images) == 7
+        assert all(re.search(r":v?\d+\.\d+\.\d+$", image) for image in images)
+
+    def test_every_port_is_on_loopback(self) -> None:
+        ports = re.findall(r"^ +- (\S*:\d+:\d+)$", COMPOSE, re.MULTILINE)
+        assert len(ports) == 6
+        assert all(port.startswith("127.0.0.1:") for port in ports)
+
+    def test_what_is_mounted_exists(self) -> None:
+        mounted = re.findall(r"^ +- (\.[^:]+):[^:]+:ro$", COMPOSE, re.MULTILINE)
+        assert len(mounted) == 7
+        assert [name for name in mounted if not (DEPLOY / name).exists()] == []
+
+    def test_prometheus_and_alertmanager_take_their_configurations(self, tmp_path: Path) -> None:
+        shutil.copytree(ROOT / "dashboards" / "alerts", tmp_path / "alerts")
+        text = (DEPLOY / "compose" / "prometheus.yaml").read_text().replace("/etc/prometheus/", f"{tmp_path}/")
+        (tmp_path / "prometheus.yaml").write_text(text)
+        done = given([tool("promtool"), "check", "config", str(tmp_path / "prometheus.yaml")])
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "rules found" in done.stdout
+        alertmanager = re.search(r"- (\S+):/etc/alertmanager/alertmanager.yml:ro", COMPOSE)
+        assert alertmanager is not None
+        done = given([tool("amtool"), "check-config", str(DEPLOY / alertmanager[1])])
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def test_the_collectors_configuration_with_the_stacks_environment(self, tmp_path: Path) -> None:
+        environ = dict(re.findall(r"^ +OTELCOL_(\w+): (\S+)$", COMPOSE, re.MULTILINE))
+        assert environ["TRACES_ENDPOINT"] == "jaeger:4317"
+        done = Collector(tmp_path, **environ).validate()
+        assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 class TestSystemd:

@@ -1,0 +1,71 @@
+"""Each alert has its page, each page its alert, and what the pages tell to type is there to be typed."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from dashboards.alerts.__main__ import parameters
+from dashboards.alerts.parameters import Parameters
+from dashboards.alerts.rules import alerts
+from sidecar.cli.main import root
+from sidecar.config import BY_NAME
+from sidecar.telemetry.conventions.metrics import METRICS
+
+RUNBOOKS = Path(__file__).parents[2] / "dashboards" / "runbooks"
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in RUNBOOKS.glob("*.md") if path.stem != "README"}
+HEADINGS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+
+
+def test_each_alert_has_a_page_and_each_page_an_alert() -> None:
+    assert set(PAGES) == {alert.name for alert in alerts(Parameters())}
+    listed = re.findall(r"\((\w+)\.md\)", (RUNBOOKS / "README.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(PAGES)
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_a_page_says_all_four_things(name: str) -> None:
+    parts = re.split(r"^## (.*)$", PAGES[name], flags=re.MULTILINE)
+    assert parts[0] == f"# {name}\n\n"
+    assert parts[1::2] == HEADINGS
+    assert all(len(text.strip()) > 10 for text in parts[2::2])
+    assert "```" in parts[2 * HEADINGS.index("Diagnosis") + 2]  # exact commands
+
+
+def told_commands() -> list[str]:
+    """What begins with `sidecar` in a block of shell, or in a line."""
+    found = set()
+    for text in PAGES.values():
+        for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            found |= {line.removeprefix("ssh HOST ") for line in block.splitlines()}
+        found |= set(re.findall(r"`([^`\n]+)`", text))
+    return sorted(words for words in found if words.startswith("sidecar "))
+
+
+@pytest.mark.parametrize("line", told_commands())
+def test_a_command_of_the_pages_is_one(line: str) -> None:
+    command: click.Command = root
+    words = shlex.split(line)[1:]
+    context = click.Context(command)
+    while isinstance(command, click.Group):
+        verb = words.pop(0)
+        found = command.get_command(context, verb)
+        assert found is not None, f"no verb {verb}"
+        command = found
+    flags = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+    assert [word for word in words if word.startswith("-") and word.partition("=")[0] not in flags] == []
+
+
+def test_metrics_and_options_of_the_pages_exist() -> None:
+    known = {name.replace(".", "_") for name in METRICS}
+    text = "\n".join(PAGES.values())
+    for name in re.findall(r"\bsidecar_[a-z_]+", text):
+        base = re.sub(r"_(seconds|total|bytes)$", "", re.sub(r"_(count|bucket|sum)$", "", name))
+        assert {base, name} & known or name.startswith("sidecar__"), name
+    for name in ("prometheus_port", "daemon_idle_timeout", "spool_max_bytes", "otlp_headers", "spool", "daemon_log"):
+        assert name in text
+        assert name in BY_NAME
+    for name, value in re.findall(r"--set '?(\w+)=(\d+|job=\S+)", text):
+        parameters([f"{name}={value}"])
