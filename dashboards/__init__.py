@@ -1,1 +1,1 @@
-"""What the people on call look at: alerts and their runbooks, made from code. Not part of the installed package."""
+"""What the people on call look at: dashboards, alerts and their runbooks, made from code. Not part of the package."""

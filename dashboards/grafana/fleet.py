@@ -1,0 +1,373 @@
+"""sidecar.json: what runs and may be hung now, how it was, and whether what is shown can be believed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from grafana_foundation_sdk.builders import dashboard, table
+from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, VariableOption, VariableRefresh, VariableSort
+
+from dashboards.grafana import panels, session, sources
+from dashboards.grafana.series import increase, one_of, or_zero, series
+from sidecar.core.verdict_names import MAY_BE_HUNG, NEEDS_SOMEONE
+
+if TYPE_CHECKING:
+    from grafana_foundation_sdk.models import dashboard as model
+
+    from dashboards.grafana.sources import Traces
+
+UID = "sidecar"
+
+_AGE = "sidecar.suspect.output.age"
+_FAMILY = 'family=~"$family"'
+_CAPPED = "Each daemon names its five worst suspects; `Suspects not named` counts the rest."
+_EVERY = VariableOption(True, "All", "$__all")
+_QUEUE_FULL = 'error_type!=""'
+
+_DROPPED = (series("sidecar.spool.dropped"),)
+_QUEUE_DROPPED = tuple(series(f"otel.sdk.processor.{each}.processed", _QUEUE_FULL) for each in ("span", "log"))
+
+
+def fleet(traces: Traces) -> model.Dashboard:
+    """`traces` is the kind of data source that the links to traces open."""
+    made = panels.page(
+        UID,
+        "Sidecar: commands of agents",
+        "Which commands run, which may be hung and why, how it was, and whether the telemetry can be believed.",
+        "now-1h",
+        "10s",
+    )
+    for variable in _variables(traces):
+        made = made.with_variable(variable)
+    made = made.link(
+        dashboard.DashboardLink("One session").url(f"/d/{session.UID}").keep_time(True).tooltip("One agent's run")
+    )
+    return panels.finished(_health(_history(_now(made, traces))))
+
+
+def _variables(traces: Traces) -> list[dashboard.DatasourceVariable | dashboard.QueryVariable]:
+    born = "sidecar_daemon_loop_timestamp_seconds"
+    started = 'sidecar_commands_started_total{job=~"$job",instance=~"$instance"}'
+    return [
+        sources.choice("datasource", "Metrics", "prometheus", "The Prometheus that has the daemons' metrics"),
+        _labels("job", "Job", "sidecar by way of a Collector, else the scrape job", f"label_values({born}, job)"),
+        _labels(
+            "instance",
+            "Daemon",
+            "One daemon of one user on one host; the metrics of docs/collector.md say which host",
+            f'label_values({born}{{job=~"$job"}}, instance)',
+        ),
+        _labels("family", "Program", "Of History only", f"label_values({started}, family)"),
+        sources.choice("traces", "Traces", traces, "Where the links to traces lead"),
+        sources.choice("logs", "Logs", "loki", "Where the evidence is read from"),
+    ]
+
+
+def _labels(name: str, label: str, description: str, query: str) -> dashboard.QueryVariable:
+    found = dashboard.QueryVariable(name).label(label).description(description).query(query)
+    found = found.datasource(sources.METRICS).multi(True).include_all(True).all_value(".*").current(_EVERY)
+    return found.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED).sort(VariableSort.ALPHABETICAL_ASC)
+
+
+def _now(made: dashboard.Dashboard, traces: Traces) -> dashboard.Dashboard:
+    alarm = panels.steps((None, "green"), (1, "red"))
+    look = panels.steps((None, "green"), (1, "orange"))
+    stuck = tuple(name for name in NEEDS_SOMEONE if name != "awaiting_input")
+    made = made.with_row(dashboard.Row("Now"))
+    for panel in (
+        panels.number(
+            "In flight",
+            "Commands that run now, silent ones among them.",
+            sources.instant_query(or_zero(f"sum({series('sidecar.commands.active')})")),
+            panels.COMMANDS,
+        ),
+        panels.number(
+            "May be hung",
+            f"Commands under a verdict that may be a hang: {', '.join(MAY_BE_HUNG)}. {_CAPPED}",
+            sources.instant_query(or_zero(f"count({series(_AGE, one_of('verdict', MAY_BE_HUNG))})")),
+            panels.COMMANDS,
+            alarm,
+        ),
+        panels.number(
+            "Awaiting input",
+            f"Commands that have waited for somebody to type for longer than suspect_after (60 s). {_CAPPED}",
+            sources.instant_query(or_zero(f"count({series(_AGE, one_of('verdict', ('awaiting_input',)))})")),
+            panels.COMMANDS,
+            look,
+        ),
+        panels.number(
+            "Needs someone",
+            f"Commands that somebody must help on, other than by typing: {', '.join(stuck)}. {_CAPPED}",
+            sources.instant_query(or_zero(f"count({series(_AGE, one_of('verdict', stuck))})")),
+            panels.COMMANDS,
+            look,
+        ),
+        panels.number(
+            "Suspects not named",
+            "Suspects beyond the five worst of each daemon: not in the table below, nor in the three counts before.",
+            sources.instant_query(or_zero(f"sum({series('sidecar.suspect.hidden')})")),
+            panels.COMMANDS,
+            look,
+        ),
+        panels.number(
+            "Lost",
+            "Commands whose supervisor died, in the time range of the page: nobody knows how they ended.",
+            sources.instant_query(or_zero(f"sum({increase(series('sidecar.commands.lost'), '$__range')})")),
+            panels.COMMANDS,
+            alarm,
+        ).decimals(0),
+        panels.number(
+            "Worst silence / budget",
+            "The longest silence of a running command, over its own budget: its timeout, or 60 s without one.",
+            sources.instant_query(or_zero(f"max({series('sidecar.silence.ratio')})")),
+            panels.RATIO,
+            panels.steps((None, "green"), (0.8, "orange"), (1, "red")),
+        ).decimals(0),
+        panels.number(
+            "Telemetry dropped",
+            "Spans and log events given up in the time range of the page: by a full or old spool, a backend's refusal, "
+            "or a full queue.",
+            sources.instant_query(_dropped_in("$__range")),
+            panels.RECORDS,
+            alarm,
+        ).decimals(0),
+        _suspects(traces),
+        panels.lines(
+            "Evidence",
+            "The facts behind each verdict that may be a hang or needs someone, the latest first, with the trace "
+            "they belong to. From the log events: needs Loki, and of single daemons the way by a Collector, where "
+            "`instance` is the daemon's id.",
+            sources.log_lines(
+                '{service_name="sidecar"} | service_instance_id=~"$instance" '
+                f"| {one_of('sidecar_verdict_group', ('may_be_hung', 'needs_someone'))} | {session.EVIDENCE_LINE}"
+            ),
+        ),
+    ):
+        made = made.with_panel(panel)
+    return made
+
+
+def _suspects(traces: Traces) -> table.Panel:
+    panel = panels.rows(
+        "Suspects",
+        f"Commands that may be hung, or have needed someone for a minute; the longest silence first. {_CAPPED} "
+        "A click on the trace leads to its evidence and its spans. The table is empty when there is none.",
+        sources.table_query(
+            f"sort_desc(max by (verdict, family, trace_id, session, job, instance) ({series(_AGE)}))"
+        ),
+    ).no_value("no suspects")
+    wanted = {"Value": "Last output", "verdict": "Verdict", "family": "Program", "trace_id": "Trace"}
+    wanted |= {"session": "Session", "instance": "Daemon", "job": "Job"}
+    arranged: dict[str, object] = {
+        "excludeByName": {"Time": True},
+        "indexByName": {name: place for place, name in enumerate(wanted)},
+        "renameByName": wanted,
+    }
+    panel = panel.with_transformation(DataTransformerConfig("organize", options=arranged))
+    trace_links = [
+        panels.link("Evidence and spans", f"/d/{session.UID}?var-trace=${{__value.raw}}&${{__url_time_range}}"),
+        panels.link("Trace", _explore(traces, "${__value.raw}")),
+    ]
+    session_links = [
+        panels.link("The session", f"/d/{session.UID}?var-session=${{__value.raw:percentencode}}&${{__url_time_range}}")
+    ]
+    colours = {"mode": "absolute", "steps": [{"value": None, "color": "orange"}, {"value": 600, "color": "red"}]}
+    ages = panels.of_column(unit=panels.SECONDS, thresholds=colours)
+    ages += panels.of_column(**{"custom.cellOptions": {"type": "color-text"}})
+    return (
+        panel.override_by_name("Last output", ages)
+        .override_by_name("Trace", panels.of_column(links=trace_links))
+        .override_by_name("Session", panels.of_column(links=session_links))
+    )
+
+
+def _explore(traces: Traces, trace_id: str) -> str:
+    """A link into Explore, with one pane. Grafana puts in what stands in ${}, so that stays as it is."""
+    query: dict[str, object] = {"refId": "A", "query": trace_id}
+    if traces == "tempo":
+        query["queryType"] = "traceql"
+    panes = json.dumps({"t": {"datasource": "${traces}", "queries": [query]}}, separators=(",", ":"))
+    return f"/explore?schemaVersion=1&panes={quote(panes, safe='${}:,._')}"
+
+
+def _history(made: dashboard.Dashboard) -> dashboard.Dashboard:
+    active, verdicts = series("sidecar.commands.active", _FAMILY), series("sidecar.verdicts", _FAMILY)
+    started, lost = series("sidecar.commands.started", _FAMILY), series("sidecar.commands.lost", _FAMILY)
+    silences = series("sidecar.command.silence.duration", _FAMILY, part="bucket")
+    by_family = f"sum by (family, le) ({increase(silences)})"
+    ended = increase(series("sidecar.command.duration", part="count"))
+    made = made.with_row(dashboard.Row("History"))
+    for panel in (
+        panels.curves(
+            "In flight by state",
+            "Commands that run: running while output flows, silent once an interval (10 s) passed without.",
+            [sources.range_query(or_zero(f"sum by (state) ({active})", state="running"), "{{state}}")],
+            panels.COMMANDS,
+            stacked=True,
+        ),
+        panels.curves(
+            "In flight by program",
+            "Commands that run, by program; what is not on the list of families is other.",
+            [sources.range_query(or_zero(f"sum by (family) ({active}) > 0", family="none"), "{{family}}")],
+            panels.COMMANDS,
+            stacked=True,
+        ),
+        panels.curves(
+            "Verdicts",
+            "Changes of verdict, by the new one: why commands have fallen silent.",
+            [sources.range_query(_some(f"sum by (verdict) ({increase(verdicts)})", "verdict"), "{{verdict}}")],
+            panels.PLAIN,
+            stacked=True,
+        ),
+        panels.curves(
+            "Heartbeats",
+            "Heartbeats of silent commands, by the verdict they carried. Of all programs.",
+            [
+                sources.range_query(
+                    _some(f"sum by (verdict) ({increase(series('sidecar.heartbeats'))})", "verdict"), "{{verdict}}"
+                )
+            ],
+            panels.PLAIN,
+            stacked=True,
+        ),
+        panels.curves(
+            "Started",
+            "Commands started, by program.",
+            [sources.range_query(_some(f"sum by (family) ({increase(started)})", "family"), "{{family}}")],
+            panels.COMMANDS,
+            stacked=True,
+        ),
+        panels.curves(
+            "Lost",
+            "Commands whose supervisor died, by program.",
+            [sources.range_query(_some(f"sum by (family) ({increase(lost)})", "family"), "{{family}}")],
+            panels.COMMANDS,
+            stacked=True,
+        ),
+        panels.heat(
+            "Longest silences",
+            "Each ended command's longest silence. A budget belongs above what is normal here.",
+            sources.heatmap_query(or_zero(f"sum by (le) ({increase(silences)})", le="+Inf")),
+        ),
+        panels.heat(
+            "Durations",
+            "How long ended commands ran. Of all programs.",
+            sources.heatmap_query(
+                or_zero(f"sum by (le) ({increase(series('sidecar.command.duration', part='bucket'))})", le="+Inf")
+            ),
+        ),
+        panels.curves(
+            "Longest silence by program, 95th percentile",
+            "Of the commands that ended within the rate interval; as coarse as the buckets are.",
+            [sources.range_query(_some(f"histogram_quantile(0.95, {by_family})", "family"), "{{family}}")],
+            panels.SECONDS,
+        ),
+        panels.curves(
+            "Ended by outcome",
+            "How commands ended: exited, signaled, timeout, silence_timeout, cancelled, spawn_failed or lost. "
+            "Of all programs.",
+            [sources.range_query(_some(f"sum by (outcome) ({ended})", "outcome"), "{{outcome}}")],
+            panels.COMMANDS,
+            stacked=True,
+        ),
+    ):
+        made = made.with_panel(panel)
+    return made
+
+
+def _health(made: dashboard.Dashboard) -> dashboard.Dashboard:
+    loop = series("sidecar.daemon.loop.timestamp")
+    made = made.with_row(dashboard.Row("Telemetry health"))
+    for panel in (
+        panels.number(
+            "Daemons reporting",
+            "Daemons whose metrics arrive. Where this is 0, the zeros of all other panels say nothing.",
+            sources.instant_query(or_zero(f"count({loop})")),
+            panels.PLAIN,
+            panels.steps((None, "red"), (1, "green")),
+            6,
+        ),
+        panels.number(
+            "Stuck longest",
+            "How long ago the loop of the slowest daemon last turned. By way of a Collector it ages by up to an export "
+            "interval (10 s).",
+            sources.instant_query(or_zero(f"max(time() - {loop})")),
+            panels.SECONDS,
+            panels.steps((None, "green"), (30, "orange"), (120, "red")),
+            6,
+        ),
+        panels.number(
+            "Spooled",
+            "Spans and log events that wait for the Collector now.",
+            sources.instant_query(or_zero(f"sum({series('sidecar.spool.items')})")),
+            panels.RECORDS,
+            panels.steps((None, "green"), (1000, "orange")),
+            6,
+        ),
+        panels.number(
+            "Size of the spool",
+            "Of the fullest daemon's spool; spool_max_bytes, 64 MiB unless set, is where the oldest goes.",
+            sources.instant_query(
+                or_zero(f"max(sum by (job, instance) ({series('sidecar.spool.bytes')}))")
+            ),
+            panels.BYTES,
+            panels.steps((None, "green"), (32 << 20, "orange"), (58 << 20, "red")),
+            6,
+        ),
+        panels.curves(
+            "Spool by signal",
+            "Spans and log events that wait for the Collector. A rise that does not end is an outage of it.",
+            [
+                sources.range_query(
+                    or_zero(f"sum by (signal) ({series('sidecar.spool.items')})", signal="traces"), "{{signal}}"
+                )
+            ],
+            panels.RECORDS,
+        ),
+        panels.curves(
+            "Queues in memory",
+            "Spans and log events on their way to the spool: normally gone within a second.",
+            [
+                sources.range_query(
+                    or_zero(f"sum({series(f'otel.sdk.processor.{each}.queue.size')})"), f"{each}s"
+                )
+                for each in ("span", "log")
+            ],
+            panels.RECORDS,
+        ),
+        panels.curves(
+            "Dropped",
+            "Given up for good: by the spool (too many, too old, refused), and by a full queue in memory.",
+            [
+                sources.range_query(
+                    or_zero(f"sum by (signal) ({increase(series('sidecar.spool.dropped'))})", signal="traces"),
+                    "spool, {{signal}}",
+                ),
+                *(
+                    sources.range_query(or_zero(f"sum({increase(each)})"), f"full queue, {what}")
+                    for what, each in zip(("traces", "logs"), _QUEUE_DROPPED, strict=True)
+                ),
+            ],
+            panels.RECORDS,
+        ),
+        panels.curves(
+            "Age of the daemons' loop",
+            "How long ago each daemon's loop last turned. A line that climbs is a daemon that is stuck.",
+            [sources.range_query(or_zero(f"time() - {loop}", instance="none"), "{{instance}}")],
+            panels.SECONDS,
+        ),
+    ):
+        made = made.with_panel(panel)
+    return made
+
+
+def _some(expression: str, label: str) -> str:
+    """Only what is not 0; where all is, one line of 0. Else a hundred flat lines would hide the others."""
+    return or_zero(f"{expression} > 0", **{label: "none"})
+
+
+def _dropped_in(over: str) -> str:
+    parts = (f"(sum({increase(each, over)}) or vector(0))" for each in (*_DROPPED, *_QUEUE_DROPPED))
+    return " + ".join(parts)

@@ -1,0 +1,194 @@
+"""The dashboards: what is committed is what the code makes, and each point of the checklist that needs no backend."""
+
+import json
+import re
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from dashboards.grafana.files import HERE, texts
+from dashboards.grafana.series import or_zero, series
+from sidecar.telemetry.conventions import attributes
+from sidecar.telemetry.conventions.metrics import METRICS, SDK_METRICS
+
+FILES = ("session.json", "sidecar.json")
+MADE = {name: json.loads(text) for name, text in texts().items()}
+PANELS = [
+    pytest.param(panel, id=f"{name}: {panel['title']}")
+    for name, made in MADE.items()
+    for panel in made["panels"]
+    if panel["type"] != "row"
+]
+QUERIES = [
+    pytest.param(panel, target, id=f"{name}: {panel['title']} {target['refId']}")
+    for name, made in MADE.items()
+    for panel in made["panels"]
+    for target in panel.get("targets", ())
+]
+PROM = [each for each in QUERIES if each.values[1]["datasource"]["type"] == "prometheus"]
+LOKI = [each for each in QUERIES if each.values[1]["datasource"]["type"] == "loki"]
+METRIC = re.compile(r"\b(?:sidecar|otel)_\w+")
+
+
+def test_what_is_committed_is_what_the_code_makes() -> None:
+    assert sorted(path.name for path in HERE.glob("*.json")) == sorted(MADE) == sorted(FILES)
+    for name, text in texts().items():
+        assert (HERE / name).read_text(encoding="utf-8") == text, "run `python -m dashboards.grafana --write`"
+
+
+def test_the_command_writes_them(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "dashboards.grafana", "--write", str(tmp_path / "new")]
+    subprocess.run(words, check=True, capture_output=True, cwd=HERE.parents[1])
+    for name, text in texts().items():
+        assert (tmp_path / "new" / name).read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_page_has_a_fixed_uid_and_panels_fixed_ids(name: str) -> None:
+    made = MADE[name]
+    assert made["uid"] == {"sidecar.json": "sidecar", "session.json": "sidecar-session"}[name]
+    assert made["title"]
+    assert made["description"]
+    ids = [panel["id"] for panel in made["panels"]]
+    assert ids == sorted(set(ids))
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_panel_has_title_description_and_unit(panel: dict[str, Any]) -> None:
+    assert panel["title"]
+    assert panel["description"].endswith(".")
+    assert panel["fieldConfig"]["defaults"]["unit"]
+    assert panel["targets"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_panels_lie_within_the_page_and_not_on_each_other(name: str) -> None:
+    places = [(panel["title"], panel["gridPos"]) for panel in MADE[name]["panels"]]
+    for title, place in places:
+        assert place["w"] > 0 < place["h"], title
+        assert 0 <= place["x"] <= place["x"] + place["w"] <= 24, title
+    for (one, a), (other, b) in combinations(places, 2):
+        apart = (
+            a["x"] + a["w"] <= b["x"]
+            or b["x"] + b["w"] <= a["x"]
+            or a["y"] + a["h"] <= b["y"]
+            or b["y"] + b["h"] <= a["y"]
+        )
+        assert apart, f"{one} lies on {other}"
+
+
+def test_variables_and_what_they_default_to() -> None:
+    names = {name: [each["name"] for each in made["templating"]["list"]] for name, made in MADE.items()}
+    assert names["sidecar.json"] == ["datasource", "job", "instance", "family", "traces", "logs"]
+    assert names["session.json"] == ["traces", "logs", "session", "trace"]
+    for made in MADE.values():
+        for each in made["templating"]["list"]:
+            assert each["label"]
+            assert each["description"]
+            if each["type"] == "datasource":
+                # The uids that deploy/ gives them.
+                assert each["current"]["value"] == each["query"]
+            if each["type"] == "query":
+                assert each["datasource"]["uid"] == "${datasource}"
+                assert (each["multi"], each["includeAll"], each["allValue"]) == (True, True, ".*")
+
+
+@pytest.mark.parametrize(("panel", "target"), QUERIES)
+def test_no_query_names_a_data_source_of_its_own(panel: dict[str, Any], target: dict[str, Any]) -> None:
+    chosen = {"prometheus": "${datasource}", "loki": "${logs}", "jaeger": "${traces}"}
+    for whose in (target, panel):
+        assert whose["datasource"]["uid"] == chosen[whose["datasource"]["type"]]
+
+
+@pytest.mark.parametrize(("panel", "target"), PROM)
+def test_every_selector_has_job_and_instance(panel: dict[str, Any], target: dict[str, Any]) -> None:
+    expression = target["expr"]
+    selectors = re.findall(r"\b(?:sidecar|otel)_\w+(\{.*?\})?", expression)
+    assert selectors
+    for selector in selectors:
+        assert 'job=~"$job"' in selector
+        assert 'instance=~"$instance"' in selector
+
+
+@pytest.mark.parametrize(("panel", "target"), PROM)
+def test_ranges_are_grafanas_and_not_fixed(panel: dict[str, Any], target: dict[str, Any]) -> None:
+    """Of one number the range of the page; of a curve the interval that holds at least four samples."""
+    wanted = "$__range" if panel["type"] == "stat" else "$__rate_interval"
+    assert set(re.findall(r"\[(.*?)\]", target["expr"])) <= {wanted}
+    assert len(re.findall(r"\bincrease\(", target["expr"])) == target["expr"].count(f"[{wanted}]")
+
+
+@pytest.mark.parametrize(("panel", "target"), QUERIES)
+def test_nothing_is_zero_and_not_no_data(panel: dict[str, Any], target: dict[str, Any]) -> None:
+    """Numbers and curves come back as 0. Of lists that are empty, and rightly so, it is said in words."""
+    if panel["type"] in {"logs", "table", "traces", "state-timeline"}:
+        assert panel["type"] == "traces" or panel["fieldConfig"]["defaults"]["noValue"]
+    else:
+        assert "vector(0)" in target["expr"]
+        assert panel["fieldConfig"]["defaults"]["noValue"] == "0"
+
+
+@pytest.mark.parametrize(("panel", "target"), LOKI)
+def test_log_queries_name_attributes_of_the_registry(panel: dict[str, Any], target: dict[str, Any]) -> None:
+    known = {each.name.replace(".", "_") for each in attributes.ATTRIBUTES.values()}
+    # Loki's own, of every record of OTLP.
+    known |= {"service_name", "service_instance_id", "trace_id", "span_id"}
+    asked = target["expr"]
+    named = re.findall(r"\{\{\.(\w+)\}\}", asked) + re.findall(r"unwrap (\w+)", asked)
+    named += re.findall(r'[|{] *(\w+) *(?:=|!=|=~)"', asked)
+    named += [name.strip() for group in re.findall(r"by \(([^)]*)\)", asked) for name in group.split(",") if name]
+    named += re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))
+    assert named
+    assert set(named) <= known
+
+
+def test_a_query_cannot_name_what_the_registry_lacks() -> None:
+    with pytest.raises(KeyError):
+        series("sidecar.commands.imagined")
+    with pytest.raises(ValueError, match="no label pid"):
+        series("sidecar.commands.active", 'pid="1"')
+
+
+@pytest.mark.parametrize("name", [*METRICS, *SDK_METRICS])
+def test_names_are_as_prometheus_has_them(name: str) -> None:
+    metric = {**METRICS, **SDK_METRICS}[name]
+    selector = series(name, part="bucket" if metric.instrument == "histogram" else "")
+    assert selector.partition("{")[0].endswith("_total") == (metric.instrument == "counter")
+    assert "." not in selector.partition("{")[0]
+
+
+def test_a_zero_of_labels() -> None:
+    assert or_zero("x") == "x or on() vector(0)"
+    assert or_zero("x", a="b") == 'x or on() label_replace(vector(0), "a", "b", "", "")'
+
+
+def test_links_of_the_suspects_lead_to_the_trace_and_the_session() -> None:
+    (suspects,) = [panel for panel in MADE["sidecar.json"]["panels"] if panel["title"] == "Suspects"]
+    links = {
+        link["title"]: link["url"]
+        for override in suspects["fieldConfig"]["overrides"]
+        for each in override["properties"]
+        if each["id"] == "links"
+        for link in each["value"]
+    }
+    assert set(links) == {"Evidence and spans", "Trace", "The session"}
+    for title in ("Evidence and spans", "The session"):
+        path, _, query = links[title].partition("?")
+        assert path == f"/d/{MADE['session.json']['uid']}"
+        variable = query.partition("=")[0].removeprefix("var-")
+        assert variable in {each["name"] for each in MADE["session.json"]["templating"]["list"]}
+    panes = json.loads(unquote(links["Trace"].partition("panes=")[2]))
+    assert panes == {"t": {"datasource": "${traces}", "queries": [{"refId": "A", "query": "${__value.raw}"}]}}
+
+
+def test_with_tempo_instead_of_jaeger() -> None:
+    made = texts("tempo")
+    assert "jaeger" not in "".join(made.values()).lower()
+    targets = [each for panel in json.loads(made["session.json"])["panels"] for each in panel.get("targets", ())]
+    asked = [each["query"] for each in targets if each["datasource"]["type"] == "tempo"]
+    assert asked == ['{ resource.service.name = "sidecar" && span.session.id = "${session}" }', "${trace}"]
