@@ -207,8 +207,10 @@ def _takes_output(descriptor: int) -> bool | None:
     peer = None
     try:
         peer = fcntl.ioctl(descriptor, _TIOCGPTPEER, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        pass  # it is the command's side already, or no pseudo terminal
+    except OSError as error:
+        if error.errno not in (errno.EIO, errno.ENOTTY):
+            return None  # the master's side would speak of keys, and say yes
+        # It is the command's side already, or no pseudo terminal.
     try:
         poll = select.poll()
         poll.register(descriptor if peer is None else peer, select.POLLOUT)

@@ -28,7 +28,8 @@ class Accounting:
 
     def __init__(self, server: Server, *, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._server = server
-        self._ledger: Ledger = server.ledger
+        self._producers = server.producers
+        self._ledger: Ledger = server.producers.ledger
         self._clock_ns = clock_ns
         self._looked_ns: int | None = None
         self._saving: deque[str] = deque()
@@ -45,7 +46,7 @@ class Accounting:
         """The telemetry has ended; `saved` where all of it was put into the spool."""
         if saved:
             self._ledger.remove(self._saving)
-            self._ledger.remove(self._server.settled)
+            self._ledger.remove(self._producers.settled)
         self._ledger.close()
 
     def _look(self) -> None:
@@ -55,11 +56,11 @@ class Accounting:
         self._looked_ns = now_ns
         for command_id, frames in self._ledger.orphans(self._server.registry.knows, now_ns):
             log.info("command %s: its frames never came; it is told of from the ledger", command_id)
-            self._server.take_up(command_id, frames)
+            self._producers.take_up(command_id, frames)
 
     async def _save(self) -> bool:
         """Whether all that was told so far is safe. On a thread of its own: the disk may be slow."""
-        settled = self._server.settled
+        settled = self._producers.settled
         while settled:
             self._saving.append(settled.popleft())
         loop = asyncio.get_running_loop()

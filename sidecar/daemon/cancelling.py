@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 Record = dict[str, Any]
 MIN_PREFIX_CHARS: Final = 4
 _NAMED: Final = 5
+_DONE_REMEMBERED: Final = 64
 _UCRED: Final = struct.Struct("3i")
 
 
@@ -37,12 +38,19 @@ class Cancels:
         self._registry = registry
         self._owners = owners
         self._waiting: dict[str, list[Connection]] = {}
+        self._done: dict[str, tuple[Record, Record]] = {}  # answer and end of what was cancelled, oldest first
 
-    def ask(self, connection: "Connection", request: Record) -> Record:
-        """Pass a request on. Returns the answer; the end follows on the same connection (`settled`).
+    def ask(self, connection: "Connection", request: Record) -> None:
+        """Pass a request on and answer it; the end follows on the same connection (`settled`).
 
+        Where several ask at once, the command may be over before the last one is heard: they are answered alike.
         Raises FrameError, whose text is for whoever asked: no such command, or more than one.
         """
+        done = self._cancelled(request.get("commandId"))
+        if done is not None:
+            connection.transport.write(b"".join(map(encode_record, done)))
+            connection.close()
+            return
         command = self._find(request.get("commandId"))
         evidence = request.get("evidence", "")
         if not isinstance(evidence, str):
@@ -55,17 +63,17 @@ class Cancels:
             record["evidence"] = evidence[:MAX_EVIDENCE_CHARS]
         supervisor.transport.write(encode_record(record))
         self._waiting.setdefault(command.id, []).append(connection)
-        answer = {
-            "type": "cancelling",
-            "commandId": command.id,
-            **{key: command.identity[key] for key in ("program", "pid", "supervisorPid")},
-        }
+        answer = _answer(command)
         if _continue(supervisor, command.identity["supervisorPid"]):
             answer["continued"] = True
-        return answer
+        connection.transport.write(encode_record(answer))
 
     def settled(self, command: Command, record: Record) -> None:
         """A command has ended: `record` goes to whoever waits for that."""
+        if record.get("reason") == "cancelled":
+            self._done[command.id] = (_answer(command), record)
+            if len(self._done) > _DONE_REMEMBERED:
+                del self._done[next(iter(self._done))]
         for connection in self._waiting.pop(command.id, ()):
             connection.transport.write(encode_record(record))
             connection.close()
@@ -78,9 +86,19 @@ class Cancels:
                 if not waiting:
                     del self._waiting[command_id]
 
+    def _cancelled(self, command_id: object) -> tuple[Record, Record] | None:
+        """By its whole id, or by a beginning that no running command has."""
+        if not isinstance(command_id, str) or len(command_id) < MIN_PREFIX_CHARS:
+            return None
+        prefix = command_id.lower()
+        if any(running.startswith(prefix) for running in self._registry.running):
+            return None
+        found = [done for done_id, done in self._done.items() if done_id.startswith(prefix)]
+        return found[0] if len(found) == 1 else None
+
     def _find(self, prefix: object) -> Command:
         if not isinstance(prefix, str) or len(prefix) < MIN_PREFIX_CHARS:
-            raise FrameError(f"commandId must be a string of at least {MIN_PREFIX_CHARS} characters")
+            raise FrameError(f"give at least {MIN_PREFIX_CHARS} characters of the command's id; `sidecar ps` shows it")
         prefix = prefix.lower()
         found = [command for command_id, command in self._registry.running.items() if command_id.startswith(prefix)]
         if len(found) == 1:
@@ -92,6 +110,11 @@ class Cancels:
         if self._registry.has_ended(prefix):
             raise FrameError(f"the command {prefix} has ended already")
         raise FrameError(f"no command {prefix:.64} is running; `sidecar ps` shows those that are")
+
+
+def _answer(command: Command) -> Record:
+    identity = {key: command.identity[key] for key in ("program", "pid", "supervisorPid")}
+    return {"type": "cancelling", "commandId": command.id, **identity}
 
 
 def _continue(supervisor: "Connection", claimed_pid: int) -> bool:

@@ -51,7 +51,7 @@ def status_answer(server: "Server", pid: int, now_ns: int) -> Record:
         "connections": server.connection_count,
         "subscribers": len(server.fanout.subscribers),
         "subscribersLagged": server.fanout.lagged,
-        "framesReceived": server.frames_received,
+        "framesReceived": server.producers.frames_received,
         "connectionsRefused": server.connections_refused,
     }
     return {**status, "telemetry": _fitting(status, server.sink.status())}

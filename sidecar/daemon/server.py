@@ -1,15 +1,11 @@
-"""The socket server: who is connected, whose command is whose, and who is told what happened.
+"""The socket server: who is connected, and what each client wants.
 
 The first line of a connection decides:
 
     {"subscribe": {...}}                    a subscriber; see fanout.py
     {"request": "list"|"status"|"flush"|"stop"}  control: answered, then closed
     {"request": "cancel", "commandId": ...} answered, and closed when the command has settled; see cancelling.py
-    an object with a "type"                 a producer: the frames of one command
-
-A producer owns its command. Nobody else's frame may touch it, except that a command_started frame with the
-same identity (the producer, reconnecting) takes it over, and that any frame may pick up a command whose
-producer just dropped. A drop without a settle frame is waited out for a grace, then the command is lost.
+    an object with a "type"                 a producer: the frames of one command; see producers.py
 
 Whatever a client does wrong costs that client its connection. The server only speaks to subscribers and to
 control; to a producer it passes on a cancel, and never waits for it to read.
@@ -23,7 +19,6 @@ import select
 import socket
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -31,12 +26,12 @@ from sidecar import rendezvous
 from sidecar.core import frame as wire
 from sidecar.core.errors import FrameError
 from sidecar.daemon import identity
-from sidecar.daemon.cancelling import Cancels
 from sidecar.daemon.connection import READ_BYTES, Connection, Limits
 from sidecar.daemon.control import list_answer, status_answer
 from sidecar.daemon.fanout import ENCODERS, EncoderFactory, FanOut, encode_record
 from sidecar.daemon.ledger import Ledger
-from sidecar.daemon.registry import Beat, Event, Registry, Settled, Started, VerdictChanged
+from sidecar.daemon.producers import Producers
+from sidecar.daemon.registry import Registry
 from sidecar.daemon.sink import GuardedSink, TelemetrySink
 
 log = logging.getLogger(__name__)
@@ -44,9 +39,6 @@ log = logging.getLogger(__name__)
 _ACCEPTS_A_TURN: Final = 64
 _ACCEPT_PAUSE_S: Final = 0.2
 _DRAIN_STEP_S: Final = 0.005
-_SETTLED_REMEMBERED: Final = 100_000
-# Who a command is: a reconnecting producer must say the same.
-_SAME_IDENTITY: Final = ("traceId", "spanId", "supervisorPid", "startMonotonicMs")
 
 
 class Server:
@@ -70,16 +62,12 @@ class Server:
         self.path = path
         self.sink = GuardedSink(sink)
         self.registry = Registry()
-        self.ledger = Ledger(path)
-        self.settled: deque[str] = deque(maxlen=_SETTLED_REMEMBERED)
-        """Ids of the commands that have settled, for whoever does away with their entries in the ledger."""
         self.limits = limits or Limits()
         self.fanout = FanOut(encoders, self.limits.max_buffered_bytes)
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.stop_requested = asyncio.Event()
         self.stopping = False
         self.started_ns = clock_ns()
-        self.frames_received = 0
         self.connection_count = 0
         self.connections_refused = 0
         self._requests = requests or {}
@@ -88,9 +76,10 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._connections: set[Connection] = set()
         self._accepting: set[asyncio.Task[object]] = set()
-        self._owners: dict[str, Connection] = {}
-        self.cancels = Cancels(self.registry, self._owners)
-        self._graces: dict[str, asyncio.TimerHandle] = {}
+        self.producers = Producers(
+            self.registry, Ledger(path), self.sink, self.fanout, self._note_idleness, clock_ns, self.limits.grace_s
+        )
+        self.cancels = self.producers.cancels
         self._idle_since_ns: int | None = self.started_ns
 
     # --- accepting -------------------------------------------------------------------------------------
@@ -160,7 +149,7 @@ class Server:
         if connection.subscriber is not None:
             return  # has nothing more to say to us
         if connection.is_producer:
-            self._frame(connection, line)
+            self.producers.frame(connection, line)
             return
         first = wire.load_object(line)
         if "subscribe" in first:
@@ -169,7 +158,7 @@ class Server:
             self._control(connection, first)
         else:
             connection.is_producer = True
-            self._frame(connection, line)
+            self.producers.frame(connection, line)
 
     def closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -177,95 +166,8 @@ class Server:
         if connection.subscriber is not None:
             self.fanout.remove(connection.subscriber)
         self.cancels.forget(connection)
-        command_id = connection.command_id
-        if command_id is not None and self._owners.get(command_id) is connection:
-            del self._owners[command_id]
-            if command_id in self.registry.running and not connection.is_cut_by_us:
-                self._graces[command_id] = self._loop.call_later(self.limits.grace_s, self._lose, command_id)
+        self.producers.dropped(connection)
         self._note_idleness()
-
-    # --- producers -------------------------------------------------------------------------------------
-
-    def _frame(self, connection: Connection, line: bytes) -> None:
-        frame: dict[str, Any] | None = wire.parse(line)
-        self.frames_received += 1
-        if frame is None:
-            if connection.command_id is None:
-                connection.close_later()
-            return
-        command_id: str = frame["commandId"]
-        if connection.command_id is None:
-            self._attach(connection, command_id, frame)
-        elif connection.command_id != command_id:
-            raise FrameError("a producer's connection carries the frames of one command")
-        for event in self.registry.feed(frame, self._clock_ns()):
-            self._happened(event)
-        if command_id not in self.registry.running:
-            connection.close_later()
-
-    def _attach(self, connection: Connection, command_id: str, frame: dict[str, Any]) -> None:
-        command = self.registry.running.get(command_id)
-        if command is not None:
-            owner = self._owners.get(command_id)
-            if frame["type"] == wire.STARTED:
-                if any(frame.get(key) != command.identity.get(key) for key in _SAME_IDENTITY):
-                    raise FrameError("a command_started frame for a command that is another")
-            elif owner is not None:
-                raise FrameError(f"a {frame['type']} frame for a command of another connection")
-            if owner is not None:
-                owner.command_id = None
-            grace = self._graces.pop(command_id, None)
-            if grace is not None:
-                grace.cancel()
-        connection.command_id = command_id
-        self._owners[command_id] = connection
-
-    def _lose(self, command_id: str) -> None:
-        self._graces.pop(command_id, None)
-        for frame in self.ledger.frames(command_id):
-            # It may have ended well, and only have been killed before it could say so.
-            self._take(frame)
-        lost = self.registry.lose(command_id, self._clock_ns())
-        if lost is not None:
-            log.info("command %s is lost: its supervisor went away", command_id)
-            self._happened(lost)
-
-    def take_up(self, command_id: str, frames: list[dict[str, Any]]) -> None:
-        """A command of which only the ledger tells: `frames` as they are there; lost where its end is not."""
-        for frame in frames:
-            self._take(frame)
-        self._lose(command_id)
-
-    def _take(self, frame: dict[str, Any]) -> None:
-        try:
-            for event in self.registry.feed(frame, self._clock_ns()):
-                self._happened(event)
-        except FrameError as error:
-            log.warning("an entry of the ledger cannot be: %s", error)
-
-    def _happened(self, event: Event) -> None:
-        command = event.command
-        if isinstance(event, Settled):
-            self._owners.pop(command.id, None)
-            self.settled.append(command.id)
-            self._note_idleness()
-        if event.replay:
-            if isinstance(event, Settled):
-                self.sink.command_settled(command)  # it may have remembered something of it
-            return
-        if isinstance(event, Started):
-            self.sink.command_started(command)
-            self.fanout.publish(command, command.identity)
-        elif isinstance(event, Beat):
-            self.sink.heartbeat(command, event.frame)
-            self.fanout.publish(command, event.frame)
-        elif isinstance(event, VerdictChanged):
-            self.sink.verdict_changed(command, event.frame)
-            self.fanout.publish(command, event.frame)
-        elif isinstance(event, Settled) and command.settled is not None:
-            self.sink.command_settled(command)
-            self.fanout.publish(command, command.settled)
-            self.cancels.settled(command, command.settled)
 
     # --- subscribers and control -----------------------------------------------------------------------
 
@@ -299,7 +201,7 @@ class Server:
             self._answer(connection, {"type": "flushing", "pid": os.getpid()})
         elif name == "cancel":
             try:
-                connection.transport.write(encode_record(self.cancels.ask(connection, request)))
+                self.cancels.ask(connection, request)
             except FrameError as error:
                 self._answer(connection, {"type": "error", "message": str(error)})
         elif isinstance(name, str) and name in self._requests:
@@ -346,9 +248,7 @@ class Server:
             self._shut_for_reading(connection)
         while self._speaking() and self._loop.time() < deadline_s:
             await asyncio.sleep(_DRAIN_STEP_S)
-        for command_id, grace in tuple(self._graces.items()):
-            grace.cancel()
-            self._lose(command_id)
+        self.producers.lose_dropped()
         # Only now: subscribers were to be told what came of the above.
         for connection in tuple(self._connections):
             connection.is_cut_by_us = True

@@ -33,7 +33,7 @@ _RESPONSES: dict[str, tuple[Any, str]] = {
 }
 
 
-class Verdict(Enum):
+class Outcome(Enum):
     """TAKEN: it is delivered. LATER: try again. NEVER: it will not be taken, however often it is sent."""
 
     TAKEN = "taken"
@@ -48,7 +48,7 @@ class Answer:
     `retry_after_s` is what the Collector asked for. `refused_records` is how much of what was TAKEN it refused.
     """
 
-    verdict: Verdict
+    outcome: Outcome
     reason: str = ""
     error_type: str = ""
     retry_after_s: float | None = None
@@ -59,8 +59,8 @@ def of_http(signal: Signal, status: int, retry_after: str | None, body: bytes) -
     """The meaning of an HTTP response. `retry_after` is the header of that name, or None."""
     if 200 <= status < 300:
         return of_response(signal, body)
-    verdict = Verdict.LATER if status in _RETRYABLE_STATUSES or status in _RETRYABLE_REDIRECTS else Verdict.NEVER
-    return Answer(verdict, f"HTTP status {status}", str(status), seconds_of(retry_after, time.time()))
+    outcome = Outcome.LATER if status in _RETRYABLE_STATUSES or status in _RETRYABLE_REDIRECTS else Outcome.NEVER
+    return Answer(outcome, f"HTTP status {status}", str(status), seconds_of(retry_after, time.time()))
 
 
 def of_response(signal: Signal, body: bytes) -> Answer:
@@ -70,12 +70,12 @@ def of_response(signal: Signal, body: bytes) -> Answer:
         partial = kind.FromString(body).partial_success
     except DecodeError:
         # The status says that it was taken; what else it says is beyond us.
-        return Answer(Verdict.TAKEN)
+        return Answer(Outcome.TAKEN)
     refused = max(0, getattr(partial, rejected))
     if not refused and not partial.error_message:
-        return Answer(Verdict.TAKEN)
+        return Answer(Outcome.TAKEN)
     reason = f"{refused} refused" if refused else "taken, with a warning"
-    return Answer(Verdict.TAKEN, f"{reason}: {partial.error_message[:200]}", refused_records=refused)
+    return Answer(Outcome.TAKEN, f"{reason}: {partial.error_message[:200]}", refused_records=refused)
 
 
 def seconds_of(retry_after: str | None, now_unix_s: float) -> float | None:

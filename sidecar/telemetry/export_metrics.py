@@ -14,7 +14,7 @@ from opentelemetry.semconv._incubating.metrics.otel_metrics import (
 )
 
 from sidecar import __version__
-from sidecar.telemetry.answers import Verdict
+from sidecar.telemetry.answers import Outcome
 from sidecar.telemetry.conventions.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def exporter_metrics(signal: Signal, target: Target, meters: MeterProvider) -> C
         attributes["server.port"] = parts.port or (80 if parts.scheme == "http" else 443)
 
     def observe(records: int, answer: Answer, seconds: float) -> None:
-        failed = {} if answer.verdict is Verdict.TAKEN else {"error.type": answer.error_type or "_OTHER"}
+        failed = {} if answer.outcome is Outcome.TAKEN else {"error.type": answer.error_type or "_OTHER"}
         exported.add(records, {**attributes, **failed})
         duration.record(seconds, {**attributes, **failed})
 

@@ -17,7 +17,7 @@ from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportRes
 from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from sidecar.telemetry.answers import Verdict
+from sidecar.telemetry.answers import Outcome
 from sidecar.telemetry.backoff import LONGEST_ASKED_S
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class PlainMetrics(MetricExporter):
             self._not_before_s = time.monotonic() + min(answer.retry_after_s, LONGEST_ASKED_S)
         if answer.reason:
             self._tell(f"metrics: {self._target.shown}: {answer.reason}")
-        return MetricExportResult.SUCCESS if answer.verdict is Verdict.TAKEN else MetricExportResult.FAILURE
+        return MetricExportResult.SUCCESS if answer.outcome is Outcome.TAKEN else MetricExportResult.FAILURE
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
         return True

@@ -11,7 +11,7 @@ from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untype
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # as above
 
 from sidecar import __version__
-from sidecar.telemetry.answers import Answer, Verdict, of_response
+from sidecar.telemetry.answers import Answer, Outcome, of_response
 
 if TYPE_CHECKING:
     from sidecar.telemetry.targets import Signal, Target
@@ -64,7 +64,7 @@ class OverGrpc:
         except grpc.RpcError as error:
             return self._failed(error)
         except Exception as error:  # noqa: BLE001 - a certificate that cannot be read, say; worth a later try
-            return Answer(Verdict.LATER, f"{type(error).__name__}: {error}"[:200], type(error).__qualname__)
+            return Answer(Outcome.LATER, f"{type(error).__name__}: {error}"[:200], type(error).__qualname__)
         return of_response(self._signal, answer)
 
     def _connect(self) -> None:
@@ -88,7 +88,7 @@ class OverGrpc:
         retry_after_s = _retry_after_s(error)
         retryable = code in _RETRYABLE or (code == grpc.StatusCode.RESOURCE_EXHAUSTED and retry_after_s is not None)
         return Answer(
-            Verdict.LATER if retryable else Verdict.NEVER,
+            Outcome.LATER if retryable else Outcome.NEVER,
             f"gRPC status {code.name}: {error.details()}"[:200],
             code.name,
             retry_after_s,

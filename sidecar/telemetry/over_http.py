@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import requests  # the OTLP exporter's own dependency, at the version it asks for
 
 from sidecar import __version__
-from sidecar.telemetry.answers import Answer, Verdict, of_http
+from sidecar.telemetry.answers import Answer, Outcome, of_http
 
 if TYPE_CHECKING:
     from sidecar.telemetry.targets import Signal, Target
@@ -46,7 +46,7 @@ class OverHttp:
         try:
             return self._post(self._compressed(body), max(timeout_s, _SHORTEST_S))
         except Exception as error:  # noqa: BLE001 - of requests, urllib3, ssl or the file system, and worth a later try
-            return Answer(Verdict.LATER, self._without_secrets(_in_words(error)), type(error).__qualname__)
+            return Answer(Outcome.LATER, self._without_secrets(_in_words(error)), type(error).__qualname__)
 
     def _without_secrets(self, words: str) -> str:
         """Some errors show the header or the URL that they are about."""

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from sidecar.telemetry.answers import Answer, Verdict
+from sidecar.telemetry.answers import Answer, Outcome
 from sidecar.telemetry.backoff import Backoff
 
 if TYPE_CHECKING:
@@ -172,10 +172,10 @@ class Sender:
     def _deliver(self, requests: Sequence[Request]) -> bool:
         """Send these as one message. Whether to go on; else there is a back-off now."""
         answer = self._try(requests)
-        if answer.verdict is Verdict.NEVER and len(requests) > 1:
+        if answer.outcome is Outcome.NEVER and len(requests) > 1:
             # One of them spoils the others: each by itself.
             return all(self._deliver([request]) for request in requests)
-        if answer.verdict is Verdict.LATER:
+        if answer.outcome is Outcome.LATER:
             self._asked_to_wait = answer.retry_after_s is not None
             # It may be the size: a proxy that cuts what is too large for it says no more than that.
             self._most_bytes = max(1, sum(len(request.body) for request in requests) // 2)
@@ -188,7 +188,7 @@ class Sender:
         self._most_bytes = min(_MAX_REQUEST_BYTES, 2 * self._most_bytes)
         self._asked_to_wait = False
         self.last_problem = ""
-        if answer.verdict is Verdict.NEVER:
+        if answer.outcome is Outcome.NEVER:
             self._spool.reject(self.signal, requests)
             records = sum(request.records for request in requests)
             self.last_problem = f"{self.signal}: {self._target.shown} refuses: {answer.reason}; {records} dropped"

@@ -77,9 +77,33 @@ def test_cancel_stops_the_tree_and_says_what_came_of_it(sidecar: Installation) -
         assert [(sent["signal"], sent["processes"]) for sent in receipt["sent"]] == [("SIGTERM", 2)]
         assert receipt["survivorCount"] == 0
         assert child.wait(WAIT_S) == -signal.SIGTERM
-        again = cancel(sidecar, command_id)
-        assert (again.returncode, again.stdout) == (125, "")
-        assert again.stderr == f"sidecar: the command {command_id} has ended already\n"
+        again = cancel(sidecar, command_id, "--json")
+        assert (again.returncode, again.stderr) == (0, "")
+        assert json.loads(again.stdout) == record, "who asks a moment too late is told the same"
+
+
+def test_a_command_that_ended_by_itself_cannot_be_cancelled_any_more(sidecar: Installation) -> None:
+    with watched(sidecar) as watch, sidecar.started("sh", "-c", "read x; exit 3", stdin=subprocess.PIPE) as child:
+        command_id = watch.id_of(child.pid)
+        child.communicate(b"\n", WAIT_S)
+        watch.end_of(command_id)
+        done = cancel(sidecar, command_id)
+        assert (done.returncode, done.stdout) == (125, "")
+        assert done.stderr == f"sidecar: the command {command_id} has ended already\n"
+
+
+def test_several_at_once_on_a_stopped_supervisor_are_told_the_same(sidecar: Installation) -> None:
+    with watched(sidecar) as watch, sidecar.started("sh", "-c", "echo ready; exec sleep 60") as child:
+        ready(child)
+        command_id = watch.id_of(child.pid)
+        os.killpg(child.pid, signal.SIGSTOP)
+        until(lambda: state_of(child.pid) == "T")
+        words = [sidecar.script, "cancel", command_id, "--json"]
+        options = {"env": sidecar.environ, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        asking = [subprocess.Popen(words, **options) for _ in range(3)]  # type: ignore[call-overload]
+        told = [(process.communicate(timeout=WAIT_S)[0], process.returncode) for process in asking]
+        assert [status for _, status in told] == [0, 0, 0]
+        assert len({text for text, _ in told}) == 1
 
 
 def test_a_second_cancel_kills_at_once(sidecar: Installation) -> None:
@@ -106,6 +130,12 @@ def test_a_command_whose_supervisor_is_stopped_is_continued_and_cancelled(sideca
         assert done.returncode == 0
         assert done.stderr == f"sidecar: its supervisor, pid {child.pid}, was stopped; it was continued\n"
         assert child.wait(WAIT_S) == -signal.SIGTERM
+
+
+def test_too_little_of_an_id_is_told_in_the_users_words(sidecar: Installation) -> None:
+    done = cancel(sidecar, "018")
+    assert done.returncode == 125
+    assert done.stderr == "sidecar: give at least 4 characters of the command's id; `sidecar ps` shows it\n"
 
 
 def test_a_wrong_wait_is_one_line(sidecar: Installation) -> None:

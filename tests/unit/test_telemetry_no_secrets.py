@@ -3,7 +3,7 @@
 import pytest
 
 from sidecar.daemon.sink import NullSink
-from sidecar.telemetry.answers import Verdict
+from sidecar.telemetry.answers import Outcome
 from sidecar.telemetry.over_http import OverHttp
 from sidecar.telemetry.targets import Target
 
@@ -21,7 +21,7 @@ from sidecar.telemetry.targets import Target
 def test_an_error_of_the_library_does_not_show_them(endpoint: str, headers: dict[str, str]) -> None:
     target = Target("http/protobuf", endpoint, 1.0, True, headers=headers)
     answer = OverHttp("traces", target).send(b"", 1.0)
-    assert answer.verdict is Verdict.LATER
+    assert answer.outcome is Outcome.LATER
     assert answer.reason
     assert "SECRET" not in answer.reason
 

@@ -5,27 +5,27 @@ import time
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
-from sidecar.telemetry.answers import Answer, Verdict, of_http, of_response, seconds_of
+from sidecar.telemetry.answers import Answer, Outcome, of_http, of_response, seconds_of
 from sidecar.telemetry.backoff import LONGEST_ASKED_S, LONGEST_S, Backoff
 from sidecar.telemetry.sender import Sender
 from sidecar.telemetry.spool import Spool, SpoolLimits
 from sidecar.telemetry.targets import Target
 
 TARGET = Target("http/protobuf", "http://c:4318/v1/traces", 10.0, False)
-TAKEN, NEVER = Answer(Verdict.TAKEN), Answer(Verdict.NEVER, "HTTP status 400")
-LATER = Answer(Verdict.LATER, "HTTP status 503")
+TAKEN, NEVER = Answer(Outcome.TAKEN), Answer(Outcome.NEVER, "HTTP status 400")
+LATER = Answer(Outcome.LATER, "HTTP status 503")
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict"),
+    ("status", "outcome"),
     [
-        *((status, Verdict.TAKEN) for status in (200, 202, 204)),
-        *((status, Verdict.LATER) for status in (301, 302, 307, 429, 502, 503, 504)),
-        *((status, Verdict.NEVER) for status in (400, 401, 403, 404, 405, 413, 415, 500, 501)),
+        *((status, Outcome.TAKEN) for status in (200, 202, 204)),
+        *((status, Outcome.LATER) for status in (301, 302, 307, 429, 502, 503, 504)),
+        *((status, Outcome.NEVER) for status in (400, 401, 403, 404, 405, 413, 415, 500, 501)),
     ],
 )
-def test_statuses(status: int, verdict: Verdict) -> None:
-    assert of_http("traces", status, None, b"").verdict is verdict
+def test_statuses(status: int, outcome: Outcome) -> None:
+    assert of_http("traces", status, None, b"").outcome is outcome
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_partial_success() -> None:
     response.partial_success.rejected_log_records = 3
     response.partial_success.error_message = "too old"
     answer = of_response("logs", response.SerializeToString())
-    assert (answer.verdict, answer.refused_records, answer.reason) == (Verdict.TAKEN, 3, "3 refused: too old")
+    assert (answer.outcome, answer.refused_records, answer.reason) == (Outcome.TAKEN, 3, "3 refused: too old")
     # The status says that it was taken; a page of HTML changes nothing in that.
     assert of_response("logs", b"<html>") == TAKEN
 
