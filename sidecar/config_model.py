@@ -102,7 +102,7 @@ class Settings(BaseModel):
         "",
         RUN,
         "What to do once a verdict has held for so long: `awaiting_input:60s=cancel`, `may_be_hung:10m=report`; may be "
-        "given more than once.",
+        "given more than once, and empty (`''`) for none.",
     )
     pty: bool | None = _option(
         "pty", "auto", RUN, "Run the command on a pseudo-terminal; auto = if stdout is a terminal."

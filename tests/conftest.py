@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 _E2E_FOLDER = Path(__file__).parent / "e2e"
@@ -32,6 +33,9 @@ def repeat(request: pytest.FixtureRequest) -> int:
 
 
 def pytest_configure() -> None:
+    # A property holds or not, however busy the machine is.
+    hypothesis.settings.register_profile("any-machine", deadline=None)
+    hypothesis.settings.load_profile("any-machine")
     # `pytest &` in a script starts with SIGINT ignored, and so would every program that a test sends one to.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

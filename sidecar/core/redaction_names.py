@@ -74,7 +74,7 @@ def is_secret(name: str) -> bool:
         return False
     if words[-1] in _ABOUT and words[-2:] != ["secret", "id"]:
         return False
-    if words[-1] in ("pass", "auth", "cookie", "cookies"):
+    if words[-1] in ("pass", "auth", "cookie", "cookies", "otp", "totp"):
         return True
     if words[-1] in ("token", "tokens") and words[-2:-1] and words[-2] in _PLACES:
         return False

@@ -157,6 +157,11 @@ def _after(index: int, option: str, word: str, program: str, rules: Program, see
             return whole
         if program == "smbclient" and option.startswith("//") and word[0] != "-":
             return whole
+        if program in ("net", "net.exe") and word[0] not in "-/*\\":
+            # Windows: net use [X:] \\HOST\SHARE PASSWORD, or behind /user:NAME; net user NAME PASSWORD. A shell's
+            # reading leaves one of the backslashes.
+            use = "use" in seen and option.lower().startswith(("\\", "/user:"))
+            return whole if use or ("user" in seen and option != "user") else []
         if program == "openssl" and "passwd" in seen and word[0] != "-":
             return whole
         # aws configure set NAME VALUE, npm config set NAME VALUE, git config NAME VALUE, set -gx NAME VALUE, setx

@@ -49,7 +49,7 @@ PROGRAMS: Mapping[str, Program] = {
     **dict.fromkeys(listed("zip unzip sqlcmd bcp"), Program(glued="P", apart="P")),
     **dict.fromkeys(listed("tsql mosquitto_pub mosquitto_sub ipmitool p4"), Program(apart="P")),
     **dict.fromkeys(listed("plink pscp psftp putty"), _PUTTY),
-    **dict.fromkeys(listed("smbclient smbget rpcclient winexe net"), _WINDOWS),
+    **dict.fromkeys(listed("smbclient smbget rpcclient winexe net net.exe"), _WINDOWS),
     **dict.fromkeys(listed("sqlplus impdp expdp rman sqlldr exp imp"), _ORACLE),
     "sshpass": Program(glued="p", apart="p"),
     "curl": Program(user="uUx"),

@@ -6,6 +6,9 @@ https://opentelemetry.io/docs/specs/otel/context/env-carriers/.
 
 _HEX = frozenset("0123456789abcdef")
 _TRACESTATE_MAX_CHARS = 512
+_TRACESTATE_MAX_MEMBERS = 32
+_KEY_START = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_KEY = _KEY_START | frozenset("_-*/@")
 SAMPLED = 0x01
 RANDOM_TRACE_ID = 0x02
 """Of level 2: the trace id's last seven bytes are random, which samplers further down rely on."""
@@ -58,19 +61,38 @@ def parse_traceparent(value: str) -> tuple[str, str, int] | None:
     return trace_id, span_id, int(flags, 16)
 
 
+def is_tracestate(value: str) -> bool:
+    """Whether it is a list of key=value as section 3.3 has it (keys as level 2 does), with at least one member."""
+    if len(value) > _TRACESTATE_MAX_CHARS:
+        return False
+    keys = []
+    for item in value.split(","):
+        member = item.strip(" \t")
+        if not member:
+            continue  # an empty member is allowed
+        key, equals, text = member.partition("=")
+        if not equals or not 0 < len(key) <= 256 or key[0] not in _KEY_START or not _KEY.issuperset(key):
+            return False
+        if not 0 < len(text) <= 256 or "=" in text or any(not " " <= letter <= "~" for letter in text):
+            return False
+        keys.append(key)
+    return 0 < len(keys) == len(set(keys)) <= _TRACESTATE_MAX_MEMBERS
+
+
 def begin_span(traceparent: str | None, tracestate: str | None, random_bytes: bytes) -> TraceContext:
     """The context of a new span, child of `traceparent` where that is well formed, else of nothing.
 
     `random_bytes` is 24 bytes of entropy, injected so that this stays pure. A malformed parent starts a new
-    trace, and its tracestate is dropped with it. A new trace is sampled, and says that its id is random, as a
-    root span of the OpenTelemetry SDK does. A parent's flags are passed on, save those that have no meaning yet.
+    trace, and its tracestate is dropped with it; so is one that is malformed itself. A new trace is sampled, and
+    says that its id is random, as a root span of the OpenTelemetry SDK does. A parent's flags are passed on, save
+    those that have no meaning yet.
     """
     span_id = _nonzero(random_bytes[16:24]).hex()
     parent = parse_traceparent(traceparent) if traceparent else None
     if parent is None:
         return TraceContext(_nonzero(random_bytes[:16]).hex(), span_id, None, SAMPLED | RANDOM_TRACE_ID, None)
     trace_id, parent_span_id, flags = parent
-    if tracestate is not None and (not tracestate.strip() or len(tracestate) > _TRACESTATE_MAX_CHARS):
+    if tracestate is not None and not is_tracestate(tracestate):
         tracestate = None
     return TraceContext(trace_id, span_id, parent_span_id, flags & (SAMPLED | RANDOM_TRACE_ID), tracestate)
 

@@ -33,7 +33,7 @@ ALLOWED = {
     "names": "names of environment variables separated by commas, like AWS_PROFILE,HTTPS_PROXY",
     "verdict_limits": (
         "VERDICT:AGE=ACTION separated by commas, like awaiting_input:60s=cancel, with a verdict or a group of verdicts "
-        "(needs_someone, may_be_hung, waiting, working, unknown), a duration, and report or cancel"
+        "(needs_someone, may_be_hung, waiting, working, unknown), a duration, and report or cancel (empty = none)"
     ),
     "families": (
         f"names of programs separated by commas, like git,npm,pytest, at most {MAX_FAMILY_CHARACTERS} characters each"
@@ -133,9 +133,9 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 def parse_verdict_limits(text: str) -> tuple[tuple[str, int, str], ...]:
-    """(verdict or group, age in ns, action) for each; see core.verdict_limits."""
+    """(verdict or group, age in ns, action) for each; see core.verdict_limits. Empty = none: no stray comma is."""
     rules = []
-    for item in _items(text):
+    for item in text.split(",") if text.strip() else ():
         selector, colon, rest = item.partition(":")
         age, equals, action = rest.partition("=")
         if not _is_verdict_or_group(selector.strip()) or not colon or not equals:

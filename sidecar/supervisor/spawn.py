@@ -63,7 +63,7 @@ class Spawning:
         if failure:
             posix.waitpid(self.pid, 0)
             errno = int.from_bytes(failure[:4], "little")
-            raise SpawnError(errno, f"{self._program}: {_explain(errno)}")
+            raise SpawnError(errno, _explain(self._program, errno))
 
 
 def spawn(
@@ -141,7 +141,7 @@ def become(argv: list[str], environ: dict[str, str], agent_mask: "Iterable[int]"
     try:
         _exec(_candidates(argv[0], environ), argv, environ)
     except OSError as error:
-        raise SpawnError(error.errno or _EINVAL, f"{argv[0]}: {_explain(error.errno or _EINVAL)}") from None
+        raise SpawnError(error.errno or _EINVAL, _explain(argv[0], error.errno or _EINVAL)) from None
 
 
 def give_back_dispositions(ignored: "Iterable[int]") -> None:
@@ -215,9 +215,9 @@ def _exec_file(path: str, argv: list[str], environ: dict[str, str]) -> None:
         posix.execve("/bin/sh", ["/bin/sh", path, *argv[1:]], environ)
 
 
-def _explain(errno: int) -> str:
-    if errno == _ENOENT:
-        return "command not found"
-    if errno == _EACCES:
-        return "not executable (permission denied)"
-    return posix.strerror(errno)
+def _explain(program: str, errno: int) -> str:
+    """One line, whatever the name is made of: a whole script, or what moves a terminal's cursor."""
+    from sidecar.core.values import printable
+
+    reasons = {_ENOENT: "command not found", _EACCES: "not executable (permission denied)"}
+    return f"{printable(program)}: {reasons.get(errno) or posix.strerror(errno)}"

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sidecar.core.values import printable
+
 _KEPT = 20
 
 
@@ -37,6 +39,7 @@ class Problems(logging.Handler):
         self.count = 0
 
     def add(self, problem: str) -> None:
+        problem = printable(problem)  # it may quote what anybody sent, and goes to a terminal
         with self._guard:
             self.count += 1
             # The same failure again and again would push out everything else.

@@ -1,6 +1,7 @@
 """How a command ends is how the agent sees it end: the code, the signal, or the reason why it never began."""
 
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,25 @@ def test_not_found(sidecar: Installation, word: str) -> None:
     assert ended.status == 127
     assert ended.stdout == b""
     assert ended.stderr == f"sidecar: {word}: command not found\n".encode() or ended.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("name", ["loop", "n" * 300])
+def test_what_the_path_lookup_fails_at_is_reported_as_env_reports_it(
+    sidecar: Installation, tmp_path: Path, name: str
+) -> None:
+    """env(1) tells 126 from 127 as we do; among shells, dash says 127 of a loop and bash 126."""
+    (tmp_path / "loop").symlink_to("loop")
+    environ = {**sidecar.environ, "PATH": f"{tmp_path}:{sidecar.environ['PATH']}"}
+    for word in (f"{tmp_path}/{name}", name):
+        bare = subprocess.run(["env", word], env=environ, capture_output=True, check=False)
+        ended = sidecar.run(word, env=environ)
+        assert ended.status == bare.returncode == 126
+        assert ended.stderr.count(b"\n") == 1
+
+
+def test_a_name_moves_no_cursor_and_breaks_no_line(sidecar: Installation) -> None:
+    ended = sidecar.run("a\x1b[2Jb\nc\r\x9bd\udcff")
+    assert ended.stderr == b"sidecar: a\\x1b[2Jb\\nc\\r\\x9bd\\udcff: command not found\n"
 
 
 def test_not_executable(sidecar: Installation, tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.trace import TraceState
 
-from sidecar.core.trace_context import begin_span, format_traceparent, parse_traceparent
+from sidecar.core.trace_context import begin_span, format_traceparent, is_tracestate, parse_traceparent
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 GOOD = f"00-{TRACE}-{SPAN}-01"
 ENTROPY = bytes(range(1, 25))
+LONGEST = f"a={'v' * 253},b={'v' * 254}"
 
 
 @pytest.mark.parametrize(
@@ -88,10 +90,23 @@ def test_without_a_good_parent_a_new_sampled_trace_begins_and_the_tracestate_is_
 
 @pytest.mark.parametrize(
     ("given_state", "kept"),
-    [(None, None), ("", None), ("  ", None), ("a=1,b=2", "a=1,b=2"), ("x" * 512, "x" * 512), ("x" * 513, None)],
+    [
+        *((state, None) for state in (None, "", "  ", ",", "rubbish", "=1", "a=", "A=1", "a=1,a=2", "a;b=1", "a=b=c")),
+        *((state, None) for state in ("a=\x1b[2J", "a=é", "a=1\n", "a b=1", "@a=1", "a=1, b", LONGEST + "x")),
+        *((state, None) for state in (",".join(f"k{n}=v" for n in range(33)), "k" * 257 + "=1", "k=" + "v" * 257)),
+        *((state, state) for state in ("a=1,b=2", "a=1 ,\tb=2", "a=1,,b=2", "t61rcwkgmze@sys=0")),
+        *((state, state) for state in ("a= x y;z:~", "0_-*/=1")),
+        *((state, state) for state in (LONGEST, ",".join(f"k{n}=v" for n in range(32)), "k" * 256 + "=1")),
+    ],
 )
 def test_the_tracestate_is_passed_on_as_it_is_or_not_at_all(given_state: str | None, kept: str | None) -> None:
     assert begin_span(GOOD, given_state, ENTROPY).trace_state == kept
+
+
+@given(st.text(max_size=40) | st.text(alphabet="ab@=, \t1", max_size=20))
+def test_what_is_passed_on_the_telemetry_can_read_too(state: str) -> None:
+    if is_tracestate(state) and all(member.strip(" \t")[:1].isalpha() for member in state.split(",") if member.strip()):
+        assert len(TraceState.from_header([state])) == sum(bool(member.strip(" \t")) for member in state.split(","))
 
 
 def test_entropy_of_zeros_still_makes_valid_ids() -> None:

@@ -13,12 +13,16 @@ def test_how_they_are_written() -> None:
     rules = parse_verdict_limits("awaiting_input:60s=cancel, may_be_hung:10m=report")
     assert rules == (("awaiting_input", 60 * S, "cancel"), ("may_be_hung", 600 * S, "report"))
     assert [rule_text(rule) for rule in rules] == ["awaiting_input:1m=cancel", "may_be_hung:10m=report"]
-    assert parse_verdict_limits("") == ()
+    assert parse_verdict_limits("") == parse_verdict_limits(" ") == (), "none, whatever a file or a variable says"
     assert as_text("verdict_limits", ["stopped:5s=cancel", "frozen:5s=report"]) == "stopped:5s=cancel,frozen:5s=report"
 
 
 @pytest.mark.parametrize(
-    "bad", ["prompt:60s=cancel", "stopped=cancel", "stopped:60s", "stopped:x=cancel", "stopped:1s=kill"]
+    "bad",
+    [
+        *("prompt:60s=cancel", "stopped=cancel", "stopped:60s", "stopped:x=cancel", "stopped:1s=kill"),
+        *(",", "stopped:1s=cancel,", ",stopped:1s=cancel", "stopped:1s=cancel,,frozen:1s=report"),
+    ],
 )
 def test_what_is_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="like awaiting_input:60s=cancel"):

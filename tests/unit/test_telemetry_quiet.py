@@ -17,6 +17,12 @@ def test_problems_have_times() -> None:
     assert problems.count == 3
 
 
+def test_what_somebody_sent_moves_no_cursor_of_whoever_reads_of_it() -> None:
+    problems = Problems(lambda: 0)
+    problems.handle(logging.LogRecord("opentelemetry", logging.WARNING, "", 0, "state %s", ("a=\x1b[2J\nb",), None))
+    assert problems.recent == ["1970-01-01T00:00:00Z state a=\\x1b[2J\\nb"]
+
+
 def test_only_the_last_ones_are_kept() -> None:
     problems = Problems()
     for number in range(100):
