@@ -134,6 +134,7 @@ def _now(made: dashboard.Dashboard, traces: Traces) -> dashboard.Dashboard:
             alarm,
         ).decimals(0),
         _suspects(traces),
+        _overdue(traces),
         panels.lines(
             "Evidence",
             "The facts behind each verdict that may be a hang or needs someone, the latest first, with the trace "
@@ -150,14 +151,29 @@ def _now(made: dashboard.Dashboard, traces: Traces) -> dashboard.Dashboard:
 
 
 def _suspects(traces: Traces) -> table.Panel:
-    panel = panels.rows(
+    return _named(
+        traces,
         "Suspects",
         f"Commands that may be hung, or have needed someone for a minute; the longest silence first. {_CAPPED} "
         "A click on the trace leads to its evidence and its spans. The table is empty when there is none.",
-        sources.table_query(
-            f"sort_desc(max by (verdict, family, trace_id, session, job, instance) ({series(_AGE)}))"
-        ),
+        _AGE,
     ).no_value("no suspects")
+
+
+def _overdue(traces: Traces) -> table.Panel:
+    return _named(
+        traces,
+        "Silent the longest",
+        "Of each daemon the command without a timeout that has been silent for the longest, whatever its verdict: it "
+        "may be in the best of health, but nothing will end it. Empty below suspect_after (60 s).",
+        "sidecar.overdue.output.age",
+    ).no_value("none")
+
+
+def _named(traces: Traces, title: str, description: str, metric: str) -> table.Panel:
+    """A table of the commands that a metric names, each linked to its trace and its session."""
+    expression = f"sort_desc(max by (verdict, family, trace_id, session, job, instance) ({series(metric)}))"
+    panel = panels.rows(title, description, sources.table_query(expression))
     wanted = {"Value": "Last output", "verdict": "Verdict", "family": "Program", "trace_id": "Trace"}
     wanted |= {"session": "Session", "instance": "Daemon", "job": "Job"}
     arranged: dict[str, object] = {

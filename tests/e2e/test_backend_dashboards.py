@@ -108,7 +108,7 @@ def fleet(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fl
             eventually("heartbeats", lambda r=route, q=beats: seen.ask(r, q))
         yield seen
     # The next daemon on this host is the same instance to the Collector: it must not inherit these suspects.
-    ours = f'sidecar_suspect_output_age_seconds{{session="{SESSION}"}}'
+    ours = f'{{__name__=~"sidecar_(suspect|overdue)_output_age_seconds",session="{SESSION}"}}'
     eventually("an end of the suspects", lambda: not stack.prometheus.ask(ours))
 
 

@@ -32,7 +32,6 @@ QUERIES = [
 ]
 PROM = [each for each in QUERIES if each.values[1]["datasource"]["type"] == "prometheus"]
 LOKI = [each for each in QUERIES if each.values[1]["datasource"]["type"] == "loki"]
-METRIC = re.compile(r"\b(?:sidecar|otel)_\w+")
 
 
 def test_what_is_committed_is_what_the_code_makes() -> None:
@@ -168,7 +167,8 @@ def test_a_zero_of_labels() -> None:
 
 
 def test_links_of_the_suspects_lead_to_the_trace_and_the_session() -> None:
-    (suspects,) = [panel for panel in MADE["sidecar.json"]["panels"] if panel["title"] == "Suspects"]
+    (suspects, overdue) = [panel for panel in MADE["sidecar.json"]["panels"] if panel["type"] == "table"]
+    assert suspects["fieldConfig"]["overrides"] == overdue["fieldConfig"]["overrides"]
     links = {
         link["title"]: link["url"]
         for override in suspects["fieldConfig"]["overrides"]
@@ -184,6 +184,18 @@ def test_links_of_the_suspects_lead_to_the_trace_and_the_session() -> None:
         assert variable in {each["name"] for each in MADE["session.json"]["templating"]["list"]}
     panes = json.loads(unquote(links["Trace"].partition("panes=")[2]))
     assert panes == {"t": {"datasource": "${traces}", "queries": [{"refId": "A", "query": "${__value.raw}"}]}}
+
+
+def test_the_provisioned_data_sources_are_those_the_pages_begin_with() -> None:
+    """Read as text: no YAML library is installed for the tests."""
+    text = (HERE.parents[1] / "deploy/compose/grafana/datasources/sidecar.yaml").read_text(encoding="utf-8")
+    variables = [each for made in MADE.values() for each in made["templating"]["list"]]
+    begun = {each["query"] for each in variables if each["type"] == "datasource"}
+    assert begun == set(re.findall(r"^    uid: (\w+)$", text, re.MULTILINE)) == {"prometheus", "jaeger", "loki"}
+    known = {series(name).partition("{")[0] for name in (*METRICS, *SDK_METRICS)}
+    asked = re.findall(r"query: \S*?(sidecar_\w+)\{", text)
+    assert asked
+    assert set(asked) <= known
 
 
 def test_with_tempo_instead_of_jaeger() -> None:
