@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 from backends import Collector
 from jaeger_backend import Jaeger
 from prometheus_backend import Prometheus
+from stack import Stack
 
 from sidecar.cli.demo_stage import Stage
 from sidecar.core.errors import DaemonUnavailable
@@ -47,17 +47,6 @@ def stage(installed: str) -> Iterator[Stage]:
             list(client.request(stage.socket_path, "stop"))
         except DaemonUnavailable:
             pass
-
-
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """The shipped configuration of one host, with a real backend behind each exporter. Loki is a receiver of ours
-    that takes OTLP where Loki has it."""
-
-    collector: Collector
-    jaeger: Jaeger
-    prometheus: Prometheus
-    loki: OtlpReceiver
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 from backends import eventually
-from conftest import Stack
 from installed import Sidecar, suspect_frames
 from prometheus_backend import Alertmanager, Prometheus
+from stack import Stack
 
 RULES = """
 groups:

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 from backends import ROOT, eventually, free_port, get
-from conftest import Stack
 from installed import Sidecar, new_trace, suspect_frames
 from prometheus_backend import Prometheus
+from stack import Stack
 
 FOLDER = ROOT / "dashboards" / "grafana"
 PAGES = {name: json.loads((FOLDER / name).read_text()) for name in ("sidecar.json", "session.json")}

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 from backends import eventually, free_port, tool
-from conftest import Stack
 from installed import Sidecar, new_trace, suspect_frames
 from prometheus_backend import Prometheus
+from stack import Stack
 
 from sidecar.telemetry.conventions.metrics import DURATION_BOUNDS_S, METRICS, Metric
 

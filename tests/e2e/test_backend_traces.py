@@ -5,9 +5,9 @@ import signal
 from pathlib import Path
 
 from backends import Collector, eventually
-from conftest import Stack
 from installed import Sidecar, new_trace
 from jaeger_backend import Jaeger, JaegerSpan
+from stack import Stack
 
 from sidecar.testing.otlp import OtlpReceiver
 

@@ -46,3 +46,24 @@ def outcome(tmp_path: Path, folder: str, source: str, ci: str) -> tuple[int, str
 )
 def test_a_skip(tmp_path: Path, folder: str, source: str, ci: str, expected: tuple[int, str]) -> None:
     assert outcome(tmp_path, folder, source, ci) == expected
+
+
+def test_what_tests_share_is_in_no_conftest() -> None:
+    """There is one in several folders, and which one `import conftest` finds depends on which was collected first."""
+    tests = Path(__file__).parents[1]
+    importing = [
+        str(path.relative_to(tests))
+        for path in tests.rglob("*.py")
+        if re.search(r"^(from|import) conftest\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert importing == []
+
+
+def test_no_two_modules_of_the_tests_have_one_name() -> None:
+    """Each folder of tests is put among the places to import from: of two modules of one name one is found."""
+    tests = Path(__file__).parents[1]
+    places: dict[str, list[str]] = {}
+    for path in tests.rglob("*.py"):
+        if path.name not in ("conftest.py", "__init__.py") and not (path.parent / "__init__.py").exists():
+            places.setdefault(path.name, []).append(str(path.relative_to(tests)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
