@@ -5,22 +5,23 @@ twice is once. Undo: a file that is as we left it gets its old bytes back, to th
 meanwhile only what is ours is taken out, and that is said.
 """
 
-import difflib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sidecar.agents import files
 from sidecar.agents.edits import Edit, Link, NotUnderstood, TextEdit
 from sidecar.agents.places import is_sidecar_sh
 from sidecar.agents.records import Record, digest
+from sidecar.agents.shown import diff, name
 from sidecar.core.errors import UsageError
 from sidecar.core.values import printable
 
 
 @dataclass(frozen=True)
 class Change:
-    """What happens to one path. `diff` is a unified diff; `note` is what a user must know of it."""
+    """What happens to one path. `diff` is for people (shown.py); `note` is what a user must know of it."""
 
     path: str
     diff: str
@@ -33,9 +34,41 @@ def plan_apply(edits: Sequence[Edit], within: str | None = None) -> list[Change]
 
 
 def apply(edits: Sequence[Edit], record: Record, within: str | None = None) -> list[Change]:
-    """Do what is not done yet. All is looked at before anything is changed. Raises UsageError."""
-    plan_apply(edits, within)
-    return [change for edit in edits if (change := _apply(edit, record, within)) is not None]
+    """Do what is not done yet: all of it or none. All is looked at before anything is changed. Raises UsageError."""
+    to_do = _writable(edits, plan_apply(edits, within))
+    known = {entry.path for entry in record.files}
+    done: list[Change] = []
+    try:
+        for edit in to_do:
+            if (change := _apply(edit, record, within)) is not None:
+                done.append(change)
+    except UsageError:
+        _take_back([edit for edit in to_do if edit.path not in known], record, within)
+        raise
+    return done
+
+
+def _writable(edits: Sequence[Edit], planned: Sequence[Change]) -> list[Edit]:
+    """Those of the edits that are planned. Raises UsageError where one of them may not be done."""
+    paths = {change.path for change in planned}
+    to_do = [edit for edit in edits if edit.path in paths]
+    for edit in to_do:
+        files.check_writable(edit.path if isinstance(edit, Link) else os.path.realpath(edit.path))
+    return to_do
+
+
+def _take_back(edits: Sequence[Edit], record: Record, within: str | None) -> None:
+    """What was done before something failed (a disk is full, say), as far as it can be."""
+    for edit in reversed(edits):
+        entry = record.entry(edit.path)
+        if entry is None:
+            continue
+        with suppress(UsageError):
+            _undo(edit, record, within, do=True)
+            files.remove_folders(entry.made)
+            record.files.remove(entry)
+    with suppress(UsageError):
+        record.save() if record.files else record.drop()
 
 
 def plan_undo(edits: Sequence[Edit], record: Record, within: str | None = None) -> list[Change]:
@@ -45,7 +78,7 @@ def plan_undo(edits: Sequence[Edit], record: Record, within: str | None = None) 
 
 def undo(edits: Sequence[Edit], record: Record, within: str | None = None) -> list[Change]:
     """Take out what is ours, and forget it. Raises UsageError."""
-    plan_undo(edits, record, within)
+    _writable(edits, plan_undo(edits, record, within))
     done = [change for edit in reversed(edits) if (change := _undo(edit, record, within, do=True)) is not None]
     record.drop()
     return done
@@ -67,7 +100,7 @@ def _apply(edit: Edit, record: Record | None, within: str | None) -> Change | No
         made = files.make_folders(found.real)
         record.keep(edit.path, before, after, made)
         files.replace(found, after, edit.mode)
-    return Change(edit.path, _diff(edit.path, found.data, after))
+    return Change(edit.path, diff(edit.path, found.data, after))
 
 
 def _before(edit: TextEdit, found: files.Found, record: Record) -> bytes | None:
@@ -105,7 +138,7 @@ def _undo(edit: Edit, record: Record, within: str | None, *, do: bool) -> Change
             files.remove_folders(made)
         else:
             files.replace(found, after, edit.mode)
-    return Change(edit.path, _diff(edit.path, found.data, after), note)
+    return Change(edit.path, diff(edit.path, found.data, after), note)
 
 
 def _without(edit: TextEdit, found: files.Found, before: bytes | None, *, has_entry: bool) -> bytes | None:
@@ -135,7 +168,7 @@ def _link(edit: Link, record: Record | None) -> Change | None:
         except OSError as error:
             raise UsageError(f"{printable(edit.path)}: cannot be made: {error.strerror}") from None
     old = f"-link to {printable(target)}\n" if target is not None else ""
-    return Change(edit.path, f"--- {_name(edit.path, target)}\n+++ {edit.path}\n{old}+link to {edit.target}\n")
+    return Change(edit.path, f"--- {name(edit.path, target)}\n+++ {edit.path}\n{old}+link to {edit.target}\n")
 
 
 def _unlink(edit: Link, made: list[str], *, do: bool) -> Change | None:
@@ -162,17 +195,6 @@ def _target(edit: Link) -> str | None:
     if not is_sidecar_sh(target):
         raise UsageError(f"{printable(edit.path)}: is a link to {printable(target)}, and not ours")
     return target
-
-
-def _diff(path: str, before: bytes | None, after: bytes | None) -> str:
-    old = (before or b"").decode("utf-8", "replace").splitlines(keepends=True)
-    new = (after or b"").decode("utf-8", "replace").splitlines(keepends=True)
-    lines = difflib.unified_diff(old, new, _name(path, before), _name(path, after))
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def _name(path: str, data: object) -> str:
-    return "/dev/null" if data is None else path
 
 
 DONE, PARTLY, NONE = "done", "partly", "none"

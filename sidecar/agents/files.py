@@ -90,6 +90,17 @@ def replace(found: Found, data: bytes, mode: int) -> None:
             os.unlink(scratch)
 
 
+def check_writable(path: str) -> None:
+    """May the name at `path` be replaced, or its folders be made? Asked before anything is done. Raises UsageError."""
+    folder = os.path.dirname(path)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise UsageError(f"{printable(path)}: {printable(folder)} is no folder; nothing was changed")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"{printable(path)}: {printable(folder)} cannot be written to; nothing was changed")
+
+
 def remove(found: Found) -> None:
     """Remove what was `found`; refused if that has changed since. Raises UsageError."""
     _still(found)

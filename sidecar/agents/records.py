@@ -3,7 +3,7 @@
     $XDG_STATE_HOME/sidecar/setup/<label>/      the label: Places.label
         record.json     {"v": 1, "agent", "scope", "project", "files": [...]}
         0.before ...    the bytes of a file as they were
-One lock, `lock`, is held for as long as anything is changed.
+One lock, `lock`, is held for as long as anything is changed, and goes with the last record.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from sidecar.core.values import printable
 
 VERSION = 1
 _LOCK_WAIT_S = 10.0
+_LOCK_POLL_S = 0.05
 _FILE = "record.json"
 
 
@@ -116,23 +117,49 @@ def _entry(content: Any) -> Entry:
 
 @contextmanager
 def locked(state: str) -> Iterator[None]:
-    """Hold the lock of all setups of this user. Raises UsageError where it cannot be had in time."""
-    files.make_folders(os.path.join(state, "lock"))
+    """Hold the lock of all setups of this user. Raises UsageError where it cannot be had in time.
+
+    Where no record is left at the end, the lock goes, with the folders around it that are empty.
+    """
+    path = os.path.join(state, "lock")
+    deadline = time.monotonic() + _LOCK_WAIT_S
+    while (descriptor := _lock(path, is_last=time.monotonic() > deadline)) is None:
+        if time.monotonic() > deadline:
+            raise UsageError("another `sidecar setup` is at work; try again when it is done")
+        time.sleep(_LOCK_POLL_S)
     try:
-        descriptor = os.open(os.path.join(state, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise UsageError(f"{printable(state)}: no backup can be kept there: {error.strerror}") from None
-    with open(descriptor, "wb"):
-        deadline = time.monotonic() + _LOCK_WAIT_S
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise UsageError("another `sidecar setup` is at work; try again when it is done") from None
-                time.sleep(0.05)
         yield
+    finally:
+        with suppress(OSError):
+            if os.listdir(state) == ["lock"]:
+                os.unlink(path)
+                # Not further: the folder above is the state folder of XDG, which is not ours.
+                files.remove_folders([os.path.dirname(state), state])
+        os.close(descriptor)
+
+
+def _lock(path: str, *, is_last: bool) -> int | None:
+    """The lock, as an open descriptor; None while somebody else has it, or has just taken it or its folder away."""
+    try:
+        files.make_folders(path)
+    except UsageError as error:
+        if is_last or not isinstance(error.__context__, FileNotFoundError):
+            raise
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"{printable(os.path.dirname(path))}: no backup can be kept there: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(descriptor)
+    return None
 
 
 def _write(path: str, data: bytes) -> None:
