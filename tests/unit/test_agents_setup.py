@@ -10,8 +10,9 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sidecar.agents import changes, records
+from sidecar.agents import changes, files, records
 from sidecar.agents.catalog import AGENTS, SCOPES, USER
+from sidecar.agents.edits import Block, JsonKey, TomlKey
 from sidecar.agents.places import Places
 from sidecar.cli.main import root
 from sidecar.core.errors import UsageError
@@ -57,6 +58,13 @@ class World:
     def text_file(self, name: str, scope: str = USER) -> Path:
         """The one file of the user's that is edited."""
         (edit,) = [each for each in AGENTS[name].planned(self.places, scope) if hasattr(each, "undo")][:1]
+        return Path(edit.path)
+
+    def edited_file(self, name: str, scope: str = USER) -> Path:
+        """The user's own file among those that are edited."""
+        (edit,) = [
+            edit for edit in AGENTS[name].planned(self.places, scope) if isinstance(edit, (JsonKey, TomlKey, Block))
+        ]
         return Path(edit.path)
 
 
@@ -129,6 +137,62 @@ def test_settings_of_any_shape_come_back_to_the_byte(
     assert path.read_bytes() == once
     world.undo("claude-code")
     assert path.read_bytes() == text.encode()
+
+
+# As a person might have written them, before and after a change of theirs.
+JSONC = st.sampled_from(
+    [
+        None,
+        "",
+        "{}",
+        "{ }\n",
+        '{"a": 1}',
+        '{"a": 1,}\n',
+        '{\r\n\t"a": [1, 2], // mine\r\n}\r\n',
+        '// mine\n{\n  "a": {"shell": "x"}\n}\n\n',
+        '{"env": {}}',
+        '{\n  "env": {\n    "A": "b", /* mine */\n  },\n}',
+    ]
+)
+TOML = st.sampled_from(
+    [
+        None,
+        "",
+        'model = "o"',
+        "# mine\n\n",
+        "[tui]\r\nx = 1\r\n",
+        '[shell_environment_policy]\ninherit = "all"\n',
+        '[shell_environment_policy.set] # mine\nA = "b"\n\n[tui]\n',
+        'shell_environment_policy.set.A = "b"\n[tui]\n',
+        'shell_environment_policy = { inherit = "all", set = { A = "b" } }\n',
+        "[shell_environment_policy]\nset = {}\n",
+    ]
+)
+SHELLS = st.sampled_from([None, "", "a", "a\n", "a\n\n", "# >>> conda >>>\n# <<< conda <<<\n", "a\r\n"])
+TEXTS = {"claude-code": JSONC, "opencode": JSONC, "codex": TOML, "qwen-code": SHELLS, "gemini-cli": SHELLS}
+STEPS = st.lists(st.sampled_from(["apply", "undo", "elsewhere"]), max_size=6)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(pair=st.sampled_from([pair for pair in PAIRS if pair[0] in TEXTS]), steps=STEPS, data=st.data())
+def test_whatever_was_done_before_the_last_undo_comes_back_to_the_byte(
+    tmp_path_factory: pytest.TempPathFactory, pair: tuple[str, str], steps: list[str], data: st.DataObject
+) -> None:
+    name, scope = pair
+    world = World(tmp_path_factory.mktemp("any"))
+    text = data.draw(TEXTS[name])
+    path = world.edited_file(name, scope)
+    if text is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    before = world.seen()
+    for step in steps:
+        if step == "elsewhere":
+            world.places = Places(world.places.environ, world.places.project, "/new/bin/sidecar-sh")
+        world.undo(name, scope) if step == "undo" else world.apply(name, scope)
+    world.undo(name, scope)
+    assert world.seen() == before
+    assert not Path(world.places.state).exists()
 
 
 class TestChangedInBetween:
@@ -294,6 +358,69 @@ class TestFiles:
         assert not (world.home / ".claude").exists()
 
     @pytest.mark.parametrize(
+        ("name", "variable", "file"),
+        [
+            ("claude-code", "CLAUDE_CONFIG_DIR", "settings.json"),
+            ("codex", "CODEX_HOME", "config.toml"),
+            ("opencode", "XDG_CONFIG_HOME", "opencode/opencode.json"),
+        ],
+    )
+    def test_the_variable_that_moves_an_agents_settings(
+        self, tmp_path: Path, name: str, variable: str, file: str
+    ) -> None:
+        folder = tmp_path / "moved"
+        world = World(tmp_path, **{variable: str(folder)})
+        world.apply(name)
+        assert world.edited_file(name) == folder / file
+        assert (folder / file).exists()
+        assert [path.name for path in world.home.iterdir()] == [".local"], "nothing where it would be without"
+        world.undo(name)
+        assert not folder.exists()
+
+    def test_zdotdir_moves_the_start_up_file(self, tmp_path: Path) -> None:
+        world = World(tmp_path, SHELL="/bin/zsh", ZDOTDIR=str(tmp_path / "z"))
+        world.apply("gemini-cli")
+        assert "agents/gemini-cli/launch" in (tmp_path / "z" / ".zshrc").read_text()
+
+    def test_a_relative_codex_home(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="CODEX_HOME is 'here': not an absolute path"):
+            World(tmp_path, CODEX_HOME="here").apply("codex")
+
+    def test_xdg_state_home_has_the_records_until_the_last_undo(self, tmp_path: Path) -> None:
+        state = tmp_path / "state"
+        world = World(tmp_path, XDG_STATE_HOME=str(state))
+        world.apply("codex")
+        world.apply("path")
+        assert {path.name for path in (state / "sidecar" / "setup").iterdir()} == {"codex", "path", "lock"}
+        world.undo("codex")
+        assert (state / "sidecar" / "setup" / "lock").exists()
+        world.undo("path")
+        assert not (state / "sidecar").exists()
+
+    @pytest.mark.parametrize("number", [0, 1])
+    def test_what_fails_half_way_is_taken_back(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        """A disk that is full from the `number`th file of the user's or ours on: no permission tells of it before."""
+        (world.home / ".config" / "opencode").mkdir(parents=True)
+        (world.home / ".config" / "opencode" / "opencode.json").write_text("{}")
+        before = world.seen()
+        real, left = files.replace, [number]
+
+        def replace(found: files.Found, data: bytes, mode: int) -> None:
+            if ".local/state" not in found.real:
+                if left[0] <= 0 and data != b"{}":
+                    raise UsageError(f"{found.path}: cannot be written: No space left on device")
+                left[0] -= 1
+            real(found, data, mode)
+
+        monkeypatch.setattr(files, "replace", replace)
+        with pytest.raises(UsageError, match="No space left"):
+            world.apply("opencode")
+        assert world.seen() == before
+        assert not Path(world.places.state).exists()
+
+    @pytest.mark.parametrize(
         ("shell", "file"),
         [
             ("/bin/bash", ".bashrc"),
@@ -319,6 +446,22 @@ class TestCommandLine:
         assert shown.output == CliRunner().invoke(root, ["setup", "claude-code", "--print"]).output
         assert "+++ " + str(tmp_path / ".claude" / "settings.json") in shown.output
         assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("words", [[], ["--print"], ["--apply"]])
+    def test_no_key_of_a_settings_file_in_one_line_is_shown(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        for name in ("CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "XDG_DATA_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        path = tmp_path / ".claude" / "settings.json"
+        path.parent.mkdir()
+        path.write_text('{"env": {"ANTHROPIC_API_KEY": "hunter2"}, "model": "x"}')
+        shown = CliRunner().invoke(root, ["setup", "claude-code", *words])
+        assert shown.exit_code == 0
+        assert "hunter2" not in shown.output
+        assert '"ANTHROPIC_API_KEY": "[REDACTED]"}, "model": "x"' in shown.output
+        assert "hunter2" in path.read_text()
 
     def test_done_and_undone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
