@@ -32,6 +32,8 @@ _COMMAND = f"{_HOST}, family, trace_id, session"
 # By way of a Collector a host has its name; what is scraped itself has only its address.
 _MACHINE = "{{ or $labels.host_name $labels.instance }}"
 _LONG = "{{ $value | humanizeDuration }}"
+# An increase is extrapolated, and so hardly ever a whole number.
+_COUNT = "{{ printf `%.0f` $value }}"
 _WHOSE = "Trace {{ $labels.trace_id }}, session {{ or $labels.session `unknown` }}, instance {{ $labels.instance }}"
 
 
@@ -107,7 +109,9 @@ def _commands(p: Parameters) -> Iterator[Alert]:
         TICKET,
         f"max by ({_HOST}) (\n{_fresh(_of('sidecar_output_age_seconds', p), p)}\n) > {p.heartbeat_window_s}\n"
         f"and on (job, instance)\n"
-        f"sum by (job, instance) (increase(sidecar_heartbeats_total{{{p.selector}}}[{window}])) == 0",
+        f"sum by (job, instance) (increase(sidecar_heartbeats_total{{{p.selector}}}[{window}])) == 0\n"
+        # Where they are switched off there never is one.
+        f"and on (job, instance)\nsum by (job, instance) (sidecar_heartbeats_total{{{p.selector}}}) > 0",
         f"No heartbeat from {_MACHINE}, though a command there has been silent for {_LONG}",
         "Its supervisor is stopped or stuck (instance {{ $labels.instance }}): what is said of the command is old. "
         "Overdue: " + _each(f"{overdue}{{instance=%q}}", "$labels.instance"),
@@ -150,7 +154,7 @@ def _telemetry(p: Parameters) -> Iterator[Alert]:
         f"or\nsum by ({_HOST}) (\n  increase({full}[{window}])\n) > 0\n"
         # Born with its first drop.
         f"or\nsum by ({_HOST}) (\n  {full}\n  unless\n  {full} offset {window}\n) > 0",
-        f"Telemetry of {_MACHINE} was dropped: {{{{ $value | humanize }}}} records in {window}",
+        f"Telemetry of {_MACHINE} was dropped: {_COUNT} records in {window}",
         "Of instance {{ $labels.instance }}, {{ or $labels.signal `a queue in memory` }}. Traces of then have gaps.",
     )
     yield Alert(
@@ -187,12 +191,13 @@ def _burns(p: Parameters) -> Iterator[Alert]:
             severity,
             f"{ended(long_s, bad)} > {share} * {ended(long_s)}\nand on (job)\n"
             f"{ended(short_s, bad)} > {share} * {ended(short_s)}\nand on (job)\n{ended(long_s)} >= {p.burn_least}",
-            f"{{{{ $value | humanize }}}} commands of {{{{ $labels.job }}}} were lost or stopped in {duration(long_s)}",
+            f"{_COUNT} commands of {{{{ $labels.job }}}} were lost or stopped in {duration(long_s)}",
             f"More than {share:.1%} of all, in the last {duration(short_s)} too: {factor:g} times what "
             f"{p.objective:.0%} allows. Traces: the exemplars of {count.removesuffix('_count')}_bucket. Most are on: "
-            + _each(
+            + _listed(
                 f"topk(3, sum by (host_name, instance) (increase({count}{{{bad},job=%q}}[{duration(long_s)}])))",
                 "$labels.job",
+                "{{ or .Labels.host_name .Labels.instance }} ({{ printf `%.0f` .Value }}); ",
             ),
             labels={"window": duration(long_s)},
         )
@@ -211,7 +216,7 @@ def _about_alerting(p: Parameters) -> Iterator[Alert]:
         "Absent",
         TICKET,
         f"absent(up{{{p.selector}}})\nunless on ()\n"
-        f"count(last_over_time(sidecar_daemon_loop_timestamp_seconds{{{p.selector}}}[{duration(p.remembered_s)}])) > 0",
+        f"last_over_time(sidecar_daemon_loop_timestamp_seconds{{{p.selector}}}[{duration(p.remembered_s)}])",
         "No sidecar is known to Prometheus",
         f"No target with {p.selector.replace(chr(34), '')} is scraped, and no daemon has sent anything for "
         f"{duration(p.remembered_s)}. No other alert here can fire.",
@@ -242,8 +247,13 @@ def _verdict(metric: str) -> str:
 
 def _each(query: str, value: str) -> str:
     """A template: family, machine, age and trace of each series of a query; `%q` in it is the label `value`."""
-    return (
-        f"{{{{ range printf `{query}` {value} | query }}}}"
-        "{{ .Labels.family }} on {{ or .Labels.host_name .Labels.instance }} ({{ .Value | humanize }}, "
-        "trace {{ .Labels.trace_id }}); {{ else }}none.{{ end }}"
+    return _listed(
+        query,
+        value,
+        "{{ .Labels.family }} on {{ or .Labels.host_name .Labels.instance }} ({{ .Value | humanizeDuration }}, "
+        "trace {{ .Labels.trace_id }}); ",
     )
+
+
+def _listed(query: str, value: str, item: str) -> str:
+    return f"{{{{ range printf `{query}` {value} | query }}}}{item}{{{{ else }}}}none.{{{{ end }}}}"
