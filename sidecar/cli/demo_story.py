@@ -201,9 +201,12 @@ def _beat_text(number: int, progress: Mapping[str, Any]) -> str:
 def _settled_text(record: Mapping[str, Any]) -> str:
     status = record.get("signal") or f"exit code {record.get('exitCode')}"
     beats = record["heartbeatCount"]
+    lines, size = record["totalLines"], record["totalBytes"]
+    # Of a file or a device no lines are counted, of a device nothing at all.
+    wrote = f"{size} bytes" if size and not lines else f"{lines} lines"
     return (
         f"settled: {record['reason']}, {status}, after {record['elapsedMs'] / 1000:.1f} s, "
-        f"{record['totalLines']} lines, {beats} heartbeat{'' if beats == 1 else 's'}"
+        f"{wrote}, {beats} heartbeat{'' if beats == 1 else 's'}"
     )
 
 

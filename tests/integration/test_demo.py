@@ -79,6 +79,10 @@ class TestDemo:
         assert sorted(beats) == ["hangs", "silent", "silent"]
         ended = {rest.split()[0]: rest.split()[-1] for _, source, rest in lines if source == "exit"}
         assert ended == {"talks": "0", "silent": "0", "hangs": "124"}
+        talked = [
+            rest for _, source, rest in lines if source == "frame" and rest.startswith("talks ") and "settled" in rest
+        ]
+        assert "bytes, 0 heartbeats" in talked[-1]
         ends_s = {rest.split()[0]: at_s for at_s, source, rest in lines if source == "exit"}
         live = {rest.split()[0]: at_s for at_s, source, rest in lines if "sidecar.heartbeat, covers" in rest}
         assert live.keys() == {"silent", "hangs"}

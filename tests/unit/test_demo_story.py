@@ -24,6 +24,7 @@ SETTLED = {
     "exitCode": 0,
     "elapsedMs": 15_000,
     "totalLines": 0,
+    "totalBytes": 0,
     "heartbeatCount": 1,
 }
 
@@ -118,6 +119,16 @@ def test_a_heartbeat_too_many_is_a_fault() -> None:
 
 def test_a_heartbeat_after_the_end_is_a_fault() -> None:
     assert told(late="beat").missing() == ["silent: a heartbeat after the end"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "size", "words"), [(0, 0, "0 lines"), (3, 60, "3 lines"), (0, 60, "60 bytes"), (0, 3, "3 bytes")]
+)
+def test_what_goes_into_a_file_is_told_of_in_bytes(lines: int, size: int, words: str) -> None:
+    story = told(without="settled")
+    fact = story.frame({**SETTLED, "totalLines": lines, "totalBytes": size}, 15.0)
+    assert fact is not None
+    assert f" s, {words}, 1 heartbeat" in fact.text
 
 
 def test_metrics_are_told_when_counts_change_and_now_and_then() -> None:
