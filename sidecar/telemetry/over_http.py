@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import threading
+import time
 import zlib
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -40,11 +42,40 @@ class OverHttp:
         }
         if target.compression != "none":
             self._headers["content-encoding"] = target.compression
+        self._late: threading.Thread | None = None
 
     def send(self, body: bytes, timeout_s: float) -> Answer:
-        """One try. `timeout_s` bounds each wait for the other side, not their sum. Never raises."""
+        """One try, which is over after `timeout_s`. Never raises.
+
+        `requests` bounds each wait for the other side, and not their sum: many addresses, or an answer that trickles,
+        would take any time. So it works on a thread, at most one, which is left behind when the time is up; until it
+        has ended there is no other try.
+        """
+        bound_s = max(timeout_s, _SHORTEST_S)
+        deadline_s = time.monotonic() + bound_s
+        late = Answer(Outcome.LATER, f"timed out: no whole answer within {bound_s:g} s", TimeoutError.__qualname__)
+        if self._late is not None:
+            self._late.join(bound_s)
+            if self._late.is_alive():
+                return late
+            self._late = None
+        answers: list[Answer] = []
+        thread = threading.Thread(
+            target=lambda: answers.append(self._try(body, bound_s)), name="sidecar-post", daemon=True
+        )
         try:
-            return self._post(self._compressed(body), max(timeout_s, _SHORTEST_S))
+            thread.start()
+        except RuntimeError:  # no thread is left, or the interpreter ends
+            return self._try(body, bound_s)
+        thread.join(max(0.0, deadline_s - time.monotonic()))
+        if answers:
+            return answers[0]
+        self._late = thread
+        return late
+
+    def _try(self, body: bytes, wait_s: float) -> Answer:
+        try:
+            return self._post(self._compressed(body), wait_s)
         except Exception as error:  # noqa: BLE001 - of requests, urllib3, ssl or the file system, and worth a later try
             return Answer(Outcome.LATER, self._without_secrets(_in_words(error)), type(error).__qualname__)
 
