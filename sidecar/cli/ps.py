@@ -20,9 +20,11 @@ WIDE_COLUMNS = 1000
 COLUMNS = ("PROGRAM", "PID", "RUNS", "SILENT", "TIMEOUT", "VERDICT", "COMMAND ID", "TOOL CALL", "SESSION")
 ALWAYS_SHOWN = 4
 NUMBERS = (1, 2, 3, 4)
-TOOL_CALL, SESSION = 7, 8
+PROGRAM, VERDICT, TOOL_CALL, SESSION = 0, 5, 7, 8
 MIN_ID_CHARS = 13
 MAX_PROGRAM_WIDTH = 16
+MIN_WIDTHS = {PROGRAM: 8, VERDICT: 14}
+"""Down to which a column gives way on a narrow terminal, in this order."""
 GAP = 2
 
 
@@ -129,18 +131,32 @@ def _print_table(commands: Sequence["Record"]) -> None:
 
 
 def column_widths(rows: Sequence[tuple[str, ...]], room: int) -> dict[int, int]:
-    """Index -> width of the columns to show: not those that say nothing, and the ids share what room is left."""
+    """Index -> width of the columns to show: not those that say nothing, and the ids share what room is left.
+
+    Where not even their headings have room, the session goes, then the tool call, and then others are cut.
+    """
     widths = {
         index: max(len(name), *(len(row[index]) for row in rows))
         for index, name in enumerate(COLUMNS)
         if index < ALWAYS_SHOWN or any(row[index] != "-" for row in rows)
     }
     if room < WIDE_COLUMNS:
-        widths[0] = min(widths[0], MAX_PROGRAM_WIDTH)
+        widths[PROGRAM] = min(widths[PROGRAM], MAX_PROGRAM_WIDTH)
     ids = [index for index in (TOOL_CALL, SESSION) if index in widths]
+    while ids and _too_wide({**widths, **{index: len(COLUMNS[index]) for index in ids}}, room) > 0:
+        del widths[ids.pop()]
+    if not ids:
+        for index, least in MIN_WIDTHS.items():
+            if index in widths and (excess := _too_wide(widths, room)) > 0:
+                widths[index] = max(widths[index] - excess, min(least, widths[index]))
     left = room - sum(width + GAP for index, width in widths.items() if index not in ids) - GAP * len(ids)
     for place, index in enumerate(ids):
         share = left // (len(ids) - place)
         widths[index] = min(widths[index], max(share, len(COLUMNS[index])))
         left -= widths[index]
     return widths
+
+
+def _too_wide(widths: Mapping[int, int], room: int) -> int:
+    """By how many columns. Negative: so many are left."""
+    return sum(widths.values()) + GAP * (len(widths) - 1) - room

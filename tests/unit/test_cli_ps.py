@@ -7,6 +7,7 @@ import pytest
 
 from sidecar.cli import ps as verb
 from sidecar.cli.main import main
+from sidecar.cli.ps import COLUMNS, GAP, cells, column_widths
 from sidecar.core.errors import DaemonUnavailable
 
 FIRST = {
@@ -98,6 +99,21 @@ def test_a_terminal_of_80_columns(daemon, monkeypatch, color):
         assert all(len(line) <= 80 for line in shown.splitlines())
         row = shown.splitlines()[1].split()
         assert row[:5] == ["pytest", "4711", "3m05s", "12s", "10m00s"]
+
+
+@pytest.mark.parametrize("verdict", ["network_peer_not_reading", "awaiting_input"])
+@pytest.mark.parametrize("program", ["sh", "a-program-with-a-long-name"])
+@pytest.mark.parametrize(
+    "ids", [{}, {"toolCallId": "call_" + "a" * 30}, {"toolCallId": "c" * 12, "sessionId": "s" * 36}]
+)
+@pytest.mark.parametrize("timeout", [{}, {"timeoutMs": 6_000_000, "repeats": True}])
+def test_whatever_there_is_to_show_80_columns_are_enough(program, verdict, ids, timeout):
+    command = {**SECOND, "program": program, "pid": 4_194_303, "elapsedMs": 3_725_000, **ids, **timeout}
+    row = cells({**command, "verdict": verdict, "sinceMs": 3_725_000}, "01a23641-2a2a")
+    widths = column_widths([row], 80)
+    assert sum(widths.values()) + GAP * (len(widths) - 1) <= 80
+    assert widths[COLUMNS.index("VERDICT")] >= min(20, len(row[COLUMNS.index("VERDICT")])), "enough to know it by"
+    assert widths[COLUMNS.index("COMMAND ID")] == 13, "cut off, it would be of no use"
 
 
 def test_what_a_frame_says_is_not_obeyed_by_the_terminal(daemon, capsys):
