@@ -134,7 +134,11 @@ def _is_partial(line: bytes) -> bool:
         message: Any = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(message, Mapping) and message.get("type") == "stream_event"
+    if not isinstance(message, Mapping) or message.get("type") != "stream_event":
+        return False
+    kind = mapping(message.get("event")).get("type")
+    # Qwen Code says the state of its goal (`goal_state`) to those, too, who asked for nothing in parts.
+    return isinstance(kind, str) and kind.startswith(("message_", "content_block_"))
 
 
 def _version(text: object) -> tuple[int, ...]:

@@ -97,8 +97,11 @@ def test_partial_messages_are_seen_where_the_agents_words_do_not_say_so() -> Non
     assert bridge.record(heartbeat(of)) == b""
     bridge.agent_line(line("assistant", message={"content": [{"type": "text", "text": 'say "stream_event"'}]}))
     assert bridge.record(heartbeat(of, 2)) == b""
+    # As Qwen Code 0.24.4 does without --include-partial-messages.
+    bridge.agent_line(line("stream_event", event={"type": "goal_state", "goal_state": {"v": 2, "goal": None}}))
+    assert bridge.record(heartbeat(of, 3)) == b""
     bridge.agent_line(line("stream_event", event={"type": "message_start"}))
-    assert len(told(bridge.record(heartbeat(of, 3)))) == 1
+    assert len(told(bridge.record(heartbeat(of, 4)))) == 1
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ from sidecar.testing.otlp import OtlpReceiver
 from sidecar.testing.received import ReceivedSpan
 
 Json = dict[str, Any]
-START_S = 60
-"""For a start and a turn's first answer, on two processors that start six agents at once."""
+START_S = 120
+"""For a start and a turn, on two busy processors that start six agents at once: nothing is measured by it."""
 QUIET_S = 2.0
 """How long is listened on after the turn: what would come late comes then."""
 GONE_S = 15.0
@@ -114,16 +114,16 @@ def run(agent: Agent, program: str, folder: Path, command: str, *, wrapped: bool
         try:
             asyncio.run(_turn(seen, words, environ, home.workspace, cancel, errors.fileno()))
         except TimeoutError:
-            alive = "\n".join(f"{pid} {line}" for pid, line in _marked(environ[MARK]).items())
+            alive = "\n".join(f"{pid} {line}" for pid, line in marked(environ[MARK]).items())
             raise AssertionError(
                 f"{agent.name} took longer than {START_S} s; of it there is\n{alive}\nit has said\n"
                 f"{json.dumps(seen.updates, indent=1)}\n{seen.stop_reason}\n{seen.lingering}\n"
                 f"{(folder / 'stderr').read_text(errors='replace')[-4000:]}"
             ) from None
         finally:
-            for pid in _marked(environ[MARK]) if sys.exc_info()[0] else ():
+            for pid in marked(environ[MARK]) if sys.exc_info()[0] else ():
                 os.kill(pid, signal.SIGKILL)
-        seen.surviving = _gone(environ[MARK], frozenset())
+        seen.surviving = gone(environ[MARK], frozenset())
         seen.tool_results = model.tool_results()
         if wrapped:
             receiver.wait_for_span(lambda span: span.attributes.get("sidecar.span.role") == "command", 20)
@@ -144,7 +144,7 @@ async def _turn(
         async with asyncio.timeout(START_S):
             await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
             session = await agent.new_session(cwd=str(workspace), mcp_servers=[])
-            before = frozenset(_marked(environ[MARK]))
+            before = frozenset(marked(environ[MARK]))
             prompt = [acp.text_block("run it")]
             turn = asyncio.create_task(agent.prompt(session_id=session.session_id, prompt=prompt))
             if cancel:
@@ -152,14 +152,14 @@ async def _turn(
                 await agent.cancel(session_id=session.session_id)
             seen.stop_reason = (await turn).stop_reason
         await asyncio.sleep(QUIET_S)
-        seen.lingering = await asyncio.to_thread(_gone, environ[MARK], before)
+        seen.lingering = await asyncio.to_thread(gone, environ[MARK], before)
         assert process.stdin is not None
         process.stdin.close()
         async with asyncio.timeout(START_S):
             seen.exit_code = await process.wait()
 
 
-def _marked(mark: str) -> dict[int, str]:
+def marked(mark: str) -> dict[int, str]:
     """(pid, command line) of all processes that have it in their environment: an agent's tree, wherever it went."""
     found = {}
     for pid in filter(str.isdecimal, os.listdir("/proc")):
@@ -171,10 +171,10 @@ def _marked(mark: str) -> dict[int, str]:
     return found
 
 
-def _gone(mark: str, kept: frozenset[int]) -> list[str]:
+def gone(mark: str, kept: frozenset[int]) -> list[str]:
     """Waits until none but `kept` is left; what is there after GONE_S all the same."""
     deadline_s = time.monotonic() + GONE_S
-    while (left := {pid: line for pid, line in _marked(mark).items() if pid not in kept}) and (
+    while (left := {pid: line for pid, line in marked(mark).items() if pid not in kept}) and (
         time.monotonic() < deadline_s
     ):
         time.sleep(0.1)

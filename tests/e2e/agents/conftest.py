@@ -12,11 +12,15 @@ from real_agents import AGENTS
 
 @pytest.fixture(scope="session")
 def runs(request: pytest.FixtureRequest, installed: str) -> Iterator[Runs]:
-    params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
-    names = [name for name in AGENTS if name in {each.get("agent") for each in params}]
+    chosen = [item for item in request.session.items if isinstance(item, pytest.Function) and hasattr(item, "callspec")]
+
+    def names(module: str) -> list[str]:
+        of_module = {item.callspec.params.get("agent") for item in chosen if item.module.__name__ == module}
+        return [name for name in AGENTS if name in of_module]
+
     # Short: sockets are in it.
     folder = Path(tempfile.mkdtemp(prefix="sidecar-agents-"))
-    runs = Runs(folder, names)
+    runs = Runs(folder, names("test_agents_acp"), names("test_agents_headless"))
     try:
         yield runs
     finally:

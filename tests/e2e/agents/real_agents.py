@@ -33,13 +33,16 @@ Environ = dict[str, str]
 
 class Agent(NamedTuple):
     """`name` as `sidecar setup` has it, `program` on PATH. `configure` writes its files and returns the variables that
-    it needs. `own_beats`: over ACP it beats by itself."""
+    it needs. `acp` and `headless`: its arguments to speak ACP, and to answer one prompt in stream-json; empty where it
+    does not. `own_beats`: it beats by itself, within `silent_s`."""
 
     name: str
     program: str
-    acp: tuple[str, ...]
     configure: Callable[[Home], Environ]
+    acp: tuple[str, ...] = ()
+    headless: tuple[str, ...] = ()
     own_beats: bool = False
+    silent_s: int = 25
 
 
 def set_up(agent: Agent, environ: Environ, workspace: Path) -> Environ:
@@ -75,10 +78,31 @@ def _gemini(home: Home) -> Environ:
     return {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": home.model_url}
 
 
+def _claude(home: Home) -> Environ:
+    home.write(".claude.json", {"hasCompletedOnboarding": True})
+    return {
+        "ANTHROPIC_API_KEY": KEY,
+        "ANTHROPIC_BASE_URL": home.model_url,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+
+
+_STREAM_JSON = ("--output-format", "stream-json")
 AGENTS = {
     agent.name: agent
     for agent in (
-        Agent("qwen-code", "qwen", ("--acp",), _qwen, own_beats=True),
-        Agent("gemini-cli", "gemini", ("--acp",), _gemini),
+        Agent("qwen-code", "qwen", _qwen, ("--acp",), ("-p", "run it", "--yolo", *_STREAM_JSON), own_beats=True),
+        Agent("gemini-cli", "gemini", _gemini, ("--acp",)),
+        Agent(
+            "claude-code",
+            "claude",
+            _claude,
+            headless=("-p", "run it", "--allowedTools", "Bash", "--verbose", *_STREAM_JSON),
+            own_beats=True,
+            silent_s=35,
+        ),
     )
 }
+OVER_ACP = [agent.name for agent in AGENTS.values() if agent.acp]
+HEADLESS = [agent.name for agent in AGENTS.values() if agent.headless]

@@ -5,10 +5,10 @@ import json
 import pytest
 from acp_session import Json, Seen, is_ours, without_pids
 from agent_runs import Runs
-from real_agents import AGENTS
+from real_agents import AGENTS, OVER_ACP
 
 ENDS = ("completed", "failed", "cancelled")
-pytestmark = [pytest.mark.parametrize("agent", AGENTS), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.parametrize("agent", OVER_ACP), pytest.mark.timeout(400)]
 
 
 def meta(update: Json) -> Json:
