@@ -4,6 +4,7 @@ several; a file that is broken is put aside and begun anew, since nothing depend
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import Any, Final
@@ -14,7 +15,8 @@ from sidecar.telemetry import spool_place
 Record = dict[str, Any]
 
 HISTORY_NAME: Final = "history.db"
-_BUSY_S: Final = 1.0
+_BUSY_S: Final = 2.0
+_AGAIN_S: Final = 0.01
 _VERSION: Final = 1
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS commands (
@@ -98,7 +100,7 @@ class History:
     def _open(self) -> sqlite3.Connection:
         self._private(create=True)
         try:
-            return self._prepared()
+            return self._prepared_in_turn()
         except sqlite3.OperationalError as error:  # locked, full, read-only: not the file's fault
             raise HistoryUnavailable(f"cannot open {self._path}: {error}") from None
         except sqlite3.DatabaseError:
@@ -111,6 +113,17 @@ class History:
             return self._prepared()
         except sqlite3.Error as error:
             raise HistoryUnavailable(f"cannot open {self._path}: {error}") from None
+
+    def _prepared_in_turn(self) -> sqlite3.Connection:
+        """Whoever makes the file, or switches it to WAL, has it alone, and SQLite does not wait for that."""
+        deadline_s = time.monotonic() + _BUSY_S
+        while True:
+            try:
+                return self._prepared()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline_s:
+                    raise
+                time.sleep(_AGAIN_S)
 
     def _prepared(self) -> sqlite3.Connection:
         connection = _connect(self._path)

@@ -182,6 +182,26 @@ class TestStore:
             thread.join()
         assert len(History(path, 1000, read_only=True).latest(1000)) == 100
 
+    def test_many_open_a_new_one_at_once(self, tmp_path: Path) -> None:
+        for number in range(10):
+            path = str(tmp_path / f"state-{number}" / "history.db")
+            begin = threading.Barrier(4)
+            failed: list[Exception] = []
+
+            def open_it(path: str = path, begin: threading.Barrier = begin, failed: list[Exception] = failed) -> None:
+                begin.wait()
+                try:
+                    History(path, 10).close()
+                except HistoryUnavailable as error:
+                    failed.append(error)
+
+            threads = [threading.Thread(target=open_it) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert failed == []
+
     def test_where_it_is(self) -> None:
         assert default_path({"XDG_STATE_HOME": "/state"}) == "/state/sidecar/history.db"
         assert default_path({}) is None
