@@ -187,17 +187,17 @@ def connect(streams: Streams, master: int | None, slave: int | None) -> tuple[li
 
 
 def _pair(agent_descriptor: int) -> tuple[int, int, int]:
-    """(our end, the command's end, how much fits between): a pipe, or sockets where the agent gave a Unix socket."""
-    if posix.fstat(agent_descriptor).st_mode & _S_IFMT == _S_IFSOCK:
-        from _socket import AF_UNIX, SO_SNDBUF, SOL_SOCKET, socket, socketpair
+    """(our end, the command's end, how much fits between): a pipe, or sockets where the agent gave a socket.
 
-        given = socket(fileno=posix.dup(agent_descriptor))
-        family = given.family
-        given.close()
-        if family == AF_UNIX:
-            ours, theirs = socketpair()
-            capacity_bytes = max(theirs.getsockopt(SOL_SOCKET, SO_SNDBUF), _SOCKET_BYTES)
-            return ours.detach(), theirs.detach(), capacity_bytes
+    Also for one of TCP: of a pair of Unix sockets a command sees another address, and of a pipe also another kind of
+    file, SIGPIPE where it would have got ECONNRESET, and a /dev/stdout that can be opened.
+    """
+    if posix.fstat(agent_descriptor).st_mode & _S_IFMT == _S_IFSOCK:
+        from _socket import SO_SNDBUF, SOL_SOCKET, socketpair
+
+        ours, theirs = socketpair()
+        capacity_bytes = max(theirs.getsockopt(SOL_SOCKET, SO_SNDBUF), _SOCKET_BYTES)
+        return ours.detach(), theirs.detach(), capacity_bytes
     return (*posix.pipe(), _PIPE_BYTES)
 
 

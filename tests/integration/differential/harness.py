@@ -211,6 +211,14 @@ def _sockets(agent: Agent) -> None:
         agent.collect(name, ours.detach())
 
 
+def _tcp(agent: Agent) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for number, name in ((1, "stdout"), (2, "stderr")):
+            theirs = socket.create_connection(listener.getsockname())
+            agent.theirs[number] = theirs.detach()
+            agent.collect(name, listener.accept()[0].detach())
+
+
 def _one_socket(agent: Agent) -> None:
     ours, theirs = socket.socketpair()
     descriptor = theirs.detach()
@@ -263,6 +271,7 @@ STREAMS: dict[str, Callable[[Agent], None]] = {
     "files": _files,
     "sockets": _sockets,
     "one socket": _one_socket,
+    "tcp": _tcp,
     "null": _null,
     "closed": _closed,
     "full": _full,

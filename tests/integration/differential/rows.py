@@ -191,8 +191,8 @@ WORLDS = [
 STREAMED = [
     Scenario(f"both streams, {streams}", f"{ORDER}; exit 3", streams=streams, racy=streams in ("joined", "file"))
     for streams in (
-        "pipes", "joined", "file", "append", "files", "file and pipe", "sockets", "one socket", "null", "closed",
-        "full", "terminal", "nonblocking",
+        "pipes", "joined", "file", "append", "files", "file and pipe", "sockets", "one socket", "tcp", "null",
+        "closed", "full", "terminal", "nonblocking",
     )
 ] + [
     Scenario(f"stdin, {name}", script, stdin=stdin)
@@ -219,6 +219,8 @@ STREAMED = [
     Scenario("/dev/stdout and /dev/stderr, pipes", "echo a >/dev/stdout; echo b >/dev/stderr"),
     Scenario("/dev/stdout and /dev/stderr, sockets", "echo a >/dev/stdout; echo b >/dev/stderr", streams="sockets",
              edit=lambda data: data.replace(b"bash: line 1: ", b"bash: ")),
+    Scenario("/dev/stdout and /dev/stderr, TCP", "[ -S /dev/stdout ] && echo socket; echo a >/dev/stdout", streams="tcp",
+             edit=lambda data: data.replace(b"bash: line 1: ", b"bash: ")),
     Scenario("/dev/stdout, a file", "echo a; echo b >/dev/stdout; echo c", streams="file"),
     Scenario("grep knows /dev/null", "grep -c root /etc/passwd; yes | head -5", streams="null"),
     Scenario("a third descriptor on the same pipe keeps the order",
@@ -232,6 +234,11 @@ STREAMED = [
              "exec 3>&1; python3 -c 'import os,socket,subprocess as s; a,b=socket.socketpair(); "
              "p=s.Popen(os.environ[\"W\"].split()+[\"bash\",\"-c\",\"while echo x; do sleep .02; done\"],stdout=b); b.close(); "
              "a.recv(1); a.close(); print(p.wait())'"),
+    Scenario("a reader that leaves bytes unread, TCP",
+             "python3 -c 'import os,socket,subprocess as s\nl=socket.create_server((\"127.0.0.1\",0))\n"
+             "b=socket.create_connection(l.getsockname()); a=l.accept()[0]\n"
+             "p=s.Popen(os.environ[\"W\"].split()+[\"bash\",\"-c\",\"while echo x; do :; done; exit 5\"],stdout=b,stderr=s.DEVNULL)\n"
+             "b.close(); a.recv(1); a.close(); print(p.wait() in (5, -13))'"),
     Scenario("a command that ignores SIGPIPE hears of the reader by its error",
              "($W bash -c 'trap \"\" PIPE; while echo x; do :; done; exit 9' 2>/dev/null; echo $? >&2) | head -1"),
     Scenario("a slow reader", "$W head -c 300000 /dev/zero | python3 -c 'import os,time\nn=0\n"
