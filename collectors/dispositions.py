@@ -20,7 +20,7 @@ def read_dispositions(kernel: Kernel, process: Process) -> None:
 
 
 def read_timers(kernel: Kernel, process: Process) -> None:
-    """How many POSIX timers it has, armed or not."""
+    """How many POSIX timers it has, armed or not. timeout(1) has one."""
     if process.pending_timers is None:
         timers = kernel.read(f"{process.pid}/timers")
         process.pending_timers = None if timers is None else timers.count(b"ID:")

@@ -10,11 +10,11 @@ from collectors.cgroups import Cgroups
 from collectors.descriptors import Descriptors, ends_of, fdinfo
 from collectors.dispositions import read_dispositions, read_timers
 from collectors.kernel import Kernel
-from collectors.locks import name_holders, read_locks
+from collectors.locks import find_holders, name_holders, read_locks
 from collectors.neighbours import neighbours_of
 from collectors.pressures import read_pressures
 from collectors.processes import Tree, add_storage, sample_states
-from collectors.sockets import Sockets
+from collectors.sockets import Sockets, unix_socket
 from collectors.unseen import describe
 from sidecar.core import evidence
 from sidecar.core.evidence import RUNNING, Descriptor, Look, Process, Thread
@@ -40,6 +40,7 @@ _SAY_ENOUGH = frozenset(
 """Calls beside which the wait channel tells nothing new."""
 _SLEEPS = frozenset({"nanosleep", "clock_nanosleep", RUNNING})
 _SHORT_SLEEP_S = 2.0
+_UNIX_SOCKETS_AT_MOST = 64
 
 
 class Looker:
@@ -107,6 +108,7 @@ class Looker:
                 # It had no chance to open, close or handle anything: only what runs out is read again.
                 process.descriptors, process.all_descriptors = earlier.descriptors, earlier.all_descriptors
                 process.handled_signals, process.tracer = earlier.handled_signals, earlier.tracer
+                process.pending_timers = earlier.pending_timers
         self._read_calls(alive, before)
         descriptors = Descriptors(self.kernel)
         waited = _Waited()
@@ -118,6 +120,10 @@ class Looker:
             # Who has the other ends matters for the verdict alone, and that is drawn from the second look.
             look.terminal = terminals.read_terminal(self.kernel, self.terminal, alive)
             self._read_ends(look, alive, descriptors, waited)
+            if waited.has_candidates and not waited.has_sleeper:
+                for process in alive:
+                    read_dispositions(self.kernel, process)
+                    read_timers(self.kernel, process)
         self._read_locks(look, alive, descriptors, waited)
         look.unseen = describe(self.kernel, look.is_hidden)
         look.is_detailed = True
@@ -159,10 +165,11 @@ class Looker:
         call = thread.call
         if call is None or call.name not in _SLEEPS:
             read_dispositions(self.kernel, process)
-        if call is not None and call.name == "futex":
-            read_timers(self.kernel, process)
+        elif call.name != RUNNING and len(process.threads) == 1:
+            waited.has_sleeper = True
         if call is None:
             if thread.state not in "Tt":
+                waited.may_hang = True
                 if "nanosleep" in (thread.wait_channel or ""):
                     waited.short_sleepers.append(process)
                 descriptors.read_all(process)
@@ -171,6 +178,10 @@ class Looker:
             return
         if call.wants_lock:
             waited.wants_locks = True
+        if call.name == "futex":
+            read_timers(self.kernel, process)
+        if call.name == "futex" or thread.state == "D" or call.name not in _SAY_ENOUGH:
+            waited.may_hang = True
         if call.name in ("nanosleep", "clock_nanosleep", "poll", "select") and not call.polled:
             length = call.asked_s if call.asked_s is not None else 0.0
             if length < _SHORT_SLEEP_S:
@@ -199,10 +210,25 @@ class Looker:
             return
         for process in alive:
             descriptors.read_all(process)
+        if waited.pipes:
+            self._read_unix_sockets(look, alive)
         neighbours = neighbours_of(self.kernel, look, self.supervisor)
         for process in neighbours:
             descriptors.read_all(process)
         look.ends = ends_of(self.kernel, wanted, alive, self.supervisor, neighbours)
+
+    def _read_unix_sockets(self, look: Look, alive: list[Process]) -> None:
+        """Those of the tree, and their other ends: a message that waits there may carry an end of a pipe."""
+        found = [one for process in alive for one in (process.descriptors or {}).values()]
+        inodes = {one.inode for one in found if one.kind == evidence.SOCKET and one.inode}
+        for inode in sorted(inodes - look.sockets.keys())[:_UNIX_SOCKETS_AT_MOST]:
+            record = unix_socket(self.kernel, inode)
+            if record is None:
+                continue
+            look.sockets[inode] = record
+            peer = unix_socket(self.kernel, record.peer_inode) if record.peer_inode else None
+            if peer is not None:
+                look.sockets[peer.inode] = peer
 
     def _read_locks(self, look: Look, alive: list[Process], descriptors: Descriptors, waited: "_Waited") -> None:
         blind = any(thread.call is None for process in alive for thread in process.threads.values())
@@ -221,6 +247,13 @@ class Looker:
                         if lock not in look.locks:
                             look.locks.append(lock)
         name_holders(self.kernel, look.locks, pids)
+        if any(lock.holder is not None for lock in look.locks):
+            for process in alive:
+                descriptors.read_all(process)
+            around = neighbours_of(self.kernel, look, self.supervisor)
+            for process in around:
+                descriptors.read_all(process)
+            find_holders(self.kernel, look.locks, [*alive, *around])
 
 
 class _Waited:
@@ -230,7 +263,16 @@ class _Waited:
         self.pipes: set[str] = set()
         self.sockets: dict[int, int] = {}
         self.wants_locks = False
+        self.may_hang = False
+        """Somebody waits for a thread, or in a file system."""
+        self.has_sleeper = False
+        """A process that only sleeps will act: no hang is said (rules/actors.py), and nobody else need be asked."""
         self.short_sleepers: list[Process] = []
+
+    @property
+    def has_candidates(self) -> bool:
+        """Something that could be a hang is waited for."""
+        return bool(self.may_hang or self.pipes or self.sockets or self.wants_locks)
 
     def add(self, process: Process, found: Descriptor | None) -> None:
         if found is None:

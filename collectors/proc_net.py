@@ -63,8 +63,18 @@ def _search(table: str, data: bytes, wanted: set[int], found: dict[int, Socket])
             record = _parse(table, data[start : end if end >= 0 else len(data)], inode)
             if record is not None:
                 found[inode] = record
+                if record.protocol == "tcp" and record.remote:
+                    record.peer_inode = _peer_in(table, data, data[start : end if end >= 0 else len(data)])
                 break
             at = data.find(needle, at + 1)
+
+
+def _peer_in(table: str, data: bytes, line: bytes) -> int | None:
+    """The inode of the connection's other end, if that is in the same table."""
+    local, remote = line.split()[1:3]
+    at = data.find(b" %s %s " % (remote, local))
+    fields = data[at : data.find(b"\n", at)].split() if at >= 0 else []
+    return int(fields[8]) or None if len(fields) > 8 and fields[8].isdigit() else None
 
 
 def _parse(table: str, line: bytes, inode: int) -> Socket | None:

@@ -107,6 +107,7 @@ class Tree:
             if not self._has_children_files(pid, tid):
                 self._by_parent = self._scan()
         if self._by_parent is None:
+            self.is_whole = False  # it was there a moment ago, and may have left children
             return []
         return self._by_parent.pop(pid, [])
 
@@ -119,7 +120,10 @@ class Tree:
 
     def _scan(self) -> dict[int, list[int]]:
         by_parent: dict[int, list[int]] = {}
-        for name in self._kernel.names(".") or []:
+        names = self._kernel.names(".")
+        if names is None:
+            self.is_whole = False
+        for name in names or []:
             if name.isdecimal():
                 process, _ = read_stat(self._kernel, int(name))
                 if process is not None:

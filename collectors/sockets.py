@@ -54,7 +54,7 @@ class Sockets:
         for inode, record in found.items():
             address = self._addresses.get(inode)
             if address is not None and record.protocol == "tcp":
-                record.peer_unread = _unread_by_peer(kernel, address)
+                record.peer_inode, record.peer_unread = _peer_here(kernel, address)
         self._addresses = {inode: address for inode, address in self._addresses.items() if inode in wanted}
         return found
 
@@ -156,7 +156,7 @@ def _inet_socket(body: bytes, protocol: int) -> Socket:
     )
     info = attributes(body, _FIXED_SIZE).get(_INET_INFO_ATTRIBUTE, b"")
     if protocol == _TCP and len(info) >= 104:
-        record.retransmits, record.probes = info[2], info[3]
+        record.retransmits, record.probes, record.backoff = info[2], info[3], info[4]
         words = struct.unpack_from("=24I", info, 8)
         record.unacknowledged = words[4]
         record.last_sent_ms, record.last_received_ms, record.last_acknowledged_ms = words[9], words[11], words[12]
@@ -165,15 +165,15 @@ def _inet_socket(body: bytes, protocol: int) -> Socket:
     return record
 
 
-def _unread_by_peer(kernel: Kernel, address: _Address) -> int | None:
-    """Bytes waiting at the other end of the connection, where that is on this host too."""
+def _peer_here(kernel: Kernel, address: _Address) -> tuple[int | None, int | None]:
+    """The other end's inode (None: it is not accepted yet) and the bytes that wait there, where it is on this host."""
     family, protocol, identity = address
     swapped = identity[2:4] + identity[0:2] + identity[20:36] + identity[4:20] + b"\0" * 4 + _NO_COOKIE
     if family == _AF_INET and identity[4:5] != b"\x7f" and identity[4:8] != identity[20:24]:
-        return None  # not of this host: a question would be wasted
+        return None, None  # not of this host: a question would be wasted
     if family == _AF_INET6 and identity[4:20] != identity[20:36]:
-        return None
+        return None, None
     body = _exact(kernel, (family, protocol, swapped))
     if body is None or body[4:6] != identity[2:4] or body[6:8] != identity[0:2]:
-        return None
-    return int(struct.unpack_from("=I", body, 56)[0])
+        return None, None
+    return _inode_of(body) or None, int(struct.unpack_from("=I", body, 56)[0])

@@ -178,6 +178,8 @@ class Socket:
     last_acknowledged_ms: int | None = None
     bytes_received: int | None = None
     bytes_sent: int | None = None
+    backoff: int = 0
+    """How often the time to the next try was doubled; linux/tcp.h, tcpi_backoff."""
     peer_unread: int | None = None
     """The other end is on this host: bytes that wait there to be read."""
 
@@ -192,8 +194,10 @@ class Lock:
     file: str
     """major:minor:inode, hexadecimal device numbers as the kernel prints them."""
     holder: int | None = None
-    """Set on a line of one who waits: who holds it."""
+    """Set on a line of one who waits: who took it. A lock of an open file may have been inherited since."""
     holder_program: str = ""
+    holders: tuple[int, ...] | None = None
+    """On the same line: who has it now, of the tree and around it, as their fdinfo says. None: could not be read."""
 
 
 @dataclass(slots=True)

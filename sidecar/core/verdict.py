@@ -10,10 +10,12 @@ What cannot be read makes a verdict weaker or `unknown`, and is named with it; i
 """
 
 from sidecar.core.evidence import Context, Look
-from sidecar.core.finding import MEASURED, PROVED, UNSURE, Leaf, Verdict
+from sidecar.core.finding import INFERRED, MEASURED, PROVED, UNSURE, Leaf, Verdict, weaker
+from sidecar.core.records import replace
+from sidecar.core.rules.actors import is_hung, may_go_on, spared, timer_in_tree, who_acts
 from sidecar.core.rules.descriptors import most_telling
 from sidecar.core.rules.files import polled_lock
-from sidecar.core.rules.graph import circle_of, leaves_of
+from sidecar.core.rules.graph import circle_of, is_proof, leaves_of
 from sidecar.core.rules.processes import IN_THE_BACKGROUND, wait_of_process
 from sidecar.core.rules.scene import RUNNING_WAIT, Scene, Wait
 from sidecar.core.rules.whole_tree import verdict_of_tree
@@ -21,6 +23,7 @@ from sidecar.core.verdict_names import group_of
 
 _POLL_PERIOD_S = 5.0
 _LEAVES_SHOWN = 4
+_SERVED_BY_A_SLEEPER = frozenset({"internal_wait", "fifo_wait"})
 
 
 def judge(before: Look, after: Look, context: Context | None = None) -> Verdict:
@@ -50,22 +53,62 @@ def _judge(scene: Scene) -> Verdict:
         return _verdict(scene, whole, busiest[0] if busiest else scene.after.root)
     waits = {pid: wait_of_process(scene, process) for pid, process in scene.alive.items()}
     circle = circle_of(scene, waits)
-    if circle:
-        facts = "; ".join(f"{scene.name(pid)}: {waits[pid].text}" for pid in circle)
-        found = Wait("deadlock_suspected", f"processes wait for each other in a circle: {facts}", PROVED)
-        return _verdict(scene, found, circle[0])
     leaves = leaves_of(scene, waits)
+    if circle:
+        return _circle(scene, waits, leaves, circle)
     if not leaves:
         return _guessed_circle(scene, waits)
+    told = list(leaves)
+    if any(is_hung(waits[pid]) for pid in leaves):
+        acting = who_acts(scene, waits, leaves)
+        if acting:
+            _spare(scene, waits, leaves, acting)
     leaf = _most_telling_leaf(waits, leaves)
     first = waits[leaf]
     found = _settle(scene, leaf, first)
-    others = [f"{scene.name(pid)}: {waits[pid].text}" for pid in leaves if pid != leaf][:_LEAVES_SHOWN]
+    if not scene.after.is_whole:
+        # Measured of this process, while whoever was not seen could be the one to tell of.
+        found = replace(found, confidence=weaker(found.confidence, INFERRED))
+    others = [f"{scene.name(pid)}: {waits[pid].text}" for pid in told if pid != leaf][:_LEAVES_SHOWN]
     return _verdict(scene, found, leaf, others)
 
 
+def _circle(scene: Scene, waits: dict[int, Wait], leaves: list[int], circle: list[int]) -> Verdict:
+    """Processes that nobody but each other could wake; whether that is a hang depends on the others."""
+    facts = "; ".join(f"{scene.name(pid)}: {waits[pid].text}" for pid in circle)
+    confidence = PROVED if is_proof(scene, waits, circle) else INFERRED
+    found = Wait("deadlock_suspected", f"processes wait for each other in a circle: {facts}", confidence)
+    acting = who_acts(scene, waits, leaves)
+    living = [pid for pid in leaves if may_go_on(waits[pid])]
+    if not acting:
+        return _verdict(scene, found, circle[0])
+    if living:
+        leaf = _most_telling_leaf(waits, living)
+        return _verdict(scene, _settle(scene, leaf, waits[leaf]), leaf, [found.text])
+    return _guessed_circle(scene, waits, f"{found.text}; {acting}")
+
+
+def _spare(scene: Scene, waits: dict[int, Wait], leaves: list[int], acting: str) -> None:
+    """Somebody will go on: what seems hung is a wait like others, and who goes on by itself is the one to tell of."""
+    living = [pid for pid in leaves if may_go_on(waits[pid])]
+    timer = timer_in_tree(scene, waits)
+    for pid in [pid for pid in leaves if is_hung(waits[pid])]:
+        wait = spared(waits[pid], acting)
+        if living:
+            leaves.remove(pid)
+        elif wait.kind == "internal_wait" and timer:
+            wait = Wait("sleeping", f"{waits[pid].text}; {timer}", INFERRED, is_timed=True, hint=wait.hint)
+        waits[pid] = wait
+
+
 def _most_telling_leaf(waits: dict[int, Wait], leaves: list[int]) -> int:
-    """A leaf that sleeps or idles does not stand for one of which nothing is known."""
+    """A leaf that sleeps or idles does not stand for one of which nothing is known.
+
+    But it stands for one that a sleeper of the tree may be about to serve: whose threads wait for each other, or who
+    opens a FIFO.
+    """
+    if any(waits[pid].kind == "sleeping" for pid in leaves):
+        leaves = [pid for pid in leaves if waits[pid].kind not in _SERVED_BY_A_SLEEPER] or leaves
     strong = [pid for pid in leaves if waits[pid].kind not in IN_THE_BACKGROUND and waits[pid].confidence != UNSURE]
     unsure = [pid for pid in leaves if waits[pid].confidence == UNSURE]
     among = strong or unsure or leaves
@@ -73,7 +116,7 @@ def _most_telling_leaf(waits: dict[int, Wait], leaves: list[int]) -> int:
     return next(pid for pid in among if waits[pid] is first)
 
 
-def _guessed_circle(scene: Scene, waits: dict[int, Wait]) -> Verdict:
+def _guessed_circle(scene: Scene, waits: dict[int, Wait], more: str = "") -> Verdict:
     """Everybody waits for another, and one may be woken otherwise: that proves nothing. What is sure is said of one."""
     is_seen = all(
         thread.call is not None for pid in waits for thread in scene.alive[pid].threads.values() if thread.state in "SD"
@@ -82,7 +125,7 @@ def _guessed_circle(scene: Scene, waits: dict[int, Wait]) -> Verdict:
         traced = [pid for pid, wait in waits.items() if wait.kind == "traced"]
         leaf = traced[0] if traced else _most_telling_leaf(waits, list(waits))
         others = [f"{scene.name(pid)}: {wait.text}" for pid, wait in waits.items() if pid != leaf][:_LEAVES_SHOWN]
-        return _verdict(scene, waits[leaf], leaf, others)
+        return _verdict(scene, waits[leaf], leaf, [more, *others] if more else others)
     facts = "; ".join(f"{scene.name(pid)}: {wait.text}" for pid, wait in list(waits.items())[:_LEAVES_SHOWN])
     return _verdict(scene, Wait("unknown", f"each process waits for another: {facts}", UNSURE), scene.after.root)
 

@@ -64,9 +64,97 @@ def judged(pair: tuple[Look, Look]) -> Verdict:
     return judge(*pair)
 
 
-def test_a_knot_of_pipes_is_proved() -> None:
+def test_a_knot_of_pipes_is_inferred_since_an_end_could_be_where_nobody_looks() -> None:
     verdict = judged(pair_of_pipes())
+    assert (verdict.name, verdict.confidence) == ("deadlock_suspected", "inferred")
+
+
+def pair_of_locks(holders: tuple[tuple[int, ...] | None, tuple[int, ...] | None], kind: str = "FLOCK") -> Any:
+    """10 waits for what 20 has, and the other way round, as /proc/locks says; `holders`: as fdinfo says."""
+    first, second = process(10, Call("flock", 3, wants_lock=True)), process(20, Call("flock", 3, wants_lock=True))
+    second.parent = 10
+    locks = [Lock(10, kind, True, "0:1:1", 20, "p20", holders[0]), Lock(20, kind, True, "0:1:2", 10, "p10", holders[1])]
+    return looked(first, second, locks=locks)
+
+
+def test_a_knot_of_locks_is_proved() -> None:
+    verdict = judged(pair_of_locks(((20,), (10,))))
     assert (verdict.name, verdict.confidence) == ("deadlock_suspected", "proved")
+    assert judged(pair_of_locks((None, None), "POSIX")).confidence == "proved"
+
+
+@pytest.mark.parametrize("holders", [((20, 99), (10,)), ((20,), (99,)), (None, (10,)), ((20,), ())])
+def test_a_lock_that_somebody_else_may_have_proves_nothing(holders: Any) -> None:
+    assert judged(pair_of_locks(holders)).name == "lock_wait"
+
+
+def test_an_unread_message_may_carry_an_end_of_a_pipe() -> None:
+    before, after = pair_of_pipes()
+    after.sockets[9] = Socket(9, "unix", "ESTABLISHED", receive_queue=1)
+    assert judge(before, after).name == "pipe_wait"
+
+
+@pytest.mark.parametrize("what", ["timer", "alarm", "unreadable timers", "unreadable signals", "ran", "not whole"])
+def test_whoever_may_act_by_itself_keeps_a_hang_from_being_said(what: str) -> None:
+    parent = process(10, Call("wait4"))
+    before, after = looked(parent, process(20, futex(), parent=10))
+    assert judge(before, after).name == "deadlock_suspected"
+    watched = after.processes[10]
+    if what == "timer":
+        watched.pending_timers = 1
+    elif what == "alarm":
+        watched.handled_signals = frozenset({14})
+    elif what == "unreadable timers":
+        watched.pending_timers = None
+    elif what == "unreadable signals":
+        watched.handled_signals = None
+    elif what == "ran":
+        watched.threads[10].runs = 6
+    else:
+        after.is_whole = False
+    assert judge(before, after).name in ("internal_wait", "sleeping")
+
+
+def test_a_shell_that_catches_every_signal_has_no_timer_in_mind() -> None:
+    everything = frozenset({1, 2, 3, 10, 12, 14, 15, 24, 25, 26})
+    parent = process(10, Call("wait4"), handled_signals=everything)
+    assert judged(looked(parent, process(20, futex(), parent=10))).name == "deadlock_suspected"
+
+
+SLEEP = Call("nanosleep", is_timed=True, asked_s=20.0)
+
+
+def test_what_a_sleeper_beside_it_may_end_is_no_hang() -> None:
+    shell = process(10, Call("wait4"))
+    verdict = judged(looked(shell, process(20, futex(), parent=10), process(30, SLEEP, parent=10)))
+    assert (verdict.name, verdict.leaf and verdict.leaf.pid) == ("sleeping", 30)
+    assert any("futex" in fact for fact in verdict.evidence)
+
+
+def connecting(*calls: Call, **more: Any) -> tuple[Look, Look]:
+    client = process(10, *calls)
+    client.descriptors = {n: Descriptor(n, f"socket:[{n}]", "socket", n) for n in (3, 4)}
+    silent = Socket(3, "tcp", "SYN_SENT", remote="192.0.2.1:80", retransmits=8, backoff=4)
+    live = Socket(4, "tcp", "ESTABLISHED", remote="192.0.2.2:80")
+    return looked(client, sockets={3: silent, 4: live}, **more)
+
+
+def test_one_that_lives_among_several_is_enough() -> None:
+    both = Call("poll", polled=((3, "w"), (4, "r")), is_timed=False)
+    assert judged(connecting(Call("connect", 3))).name == "network_connecting"
+    assert judged(connecting(both)).name == "network_wait"
+    assert judged(connecting(SLEEP, Call("connect", 3))).name == "sleeping"
+    assert judged(connecting(Call("connect", 3), SLEEP)).name == "network_wait"
+    assert judged(connecting(Call("connect", 3), Call("recvfrom", 4))).name == "network_wait"
+    assert judged(connecting(Call("connect", 3), futex(timed=True))).name == "network_wait"
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "name"), [(1.0, "network_connecting"), (60.0, "network_wait"), (None, "network_wait")]
+)
+def test_a_time_limit_longer_than_the_trouble_will_end_it_and_a_tick_will_not(limit_s: float | None, name: str) -> None:
+    pair = connecting(Call("poll", polled=((3, "w"),), is_timed=True, asked_s=limit_s))
+    assert judged(pair).name == name
 
 
 @pytest.mark.parametrize("signal", [1, 10, 14, 15, 34, 64])
@@ -115,9 +203,10 @@ def test_threads_that_own_what_the_other_wants_are_proved() -> None:
     assert (verdict.name, verdict.confidence) == ("deadlock_suspected", "proved")
 
 
-def test_a_circle_is_found_beside_a_thread_that_sleeps() -> None:
+def test_a_circle_of_some_threads_beside_one_that_sleeps_is_no_hang_of_the_command() -> None:
     sleeper = Call("nanosleep", is_timed=True, asked_s=9.0)
-    assert judged(looked(process(10, futex(11), futex(10), sleeper))).confidence == "proved"
+    assert judged(looked(process(10, futex(11), futex(10), sleeper))).name == "sleeping"
+    assert judged(looked(process(10, futex(11), futex(10), futex(10)))).confidence == "proved"
 
 
 @pytest.mark.parametrize(
@@ -131,8 +220,11 @@ def test_what_could_wake_a_thread_makes_it_an_internal_wait(more: dict[str, Any]
     assert judged(looked(waiting)).name == "internal_wait"
 
 
-def test_threads_with_time_limits_are_an_internal_wait() -> None:
+def test_threads_with_time_limits_are_an_internal_wait_and_sleep_where_nothing_ticks() -> None:
     assert judged(looked(process(10, futex(), futex(timed=True)))).name == "internal_wait"
+    waiting = futex(timed=True)
+    waiting.left_s = 300.0
+    assert judged(looked(process(10, futex(), waiting))).name == "sleeping"
 
 
 def tcp(**more: Any) -> tuple[Look, Look]:
@@ -162,9 +254,46 @@ def test_a_slow_handshake_is_no_hang() -> None:
     for look in pair:
         look.sockets[7].state = "SYN_SENT"
     assert judged(pair).name == "network_wait"
-    for look in pair:
-        look.sockets[7].retransmits = 1
-    assert judged(pair).name == "network_connecting"
+    for retransmits, backoff, name in ((5, 1, "network_wait"), (3, 3, "network_wait"), (7, 3, "network_connecting")):
+        for look in pair:
+            look.sockets[7].retransmits, look.sockets[7].backoff = retransmits, backoff
+        assert judged(pair).name == name
+
+
+def test_a_peer_in_the_tree_decides() -> None:
+    writer, reader = process(10, Call("sendto", 3)), process(20, SLEEP, parent=10)
+    writer.descriptors = {3: Descriptor(3, "socket:[7]", "socket", 7)}
+    stuck = Socket(7, "tcp", "ESTABLISHED", remote="127.0.0.1:1", timer="zero_window", send_queue=9, peer_inode=8)
+    ends = {"socket:[8]": [End(20, "p20", 5, True, True)]}
+    verdict = judged(looked(writer, reader, sockets={7: stuck}, ends=ends))
+    assert (verdict.name, verdict.leaf and verdict.leaf.pid) == ("sleeping", 20)
+
+
+def own_connection(*calls: Call) -> tuple[Look, Look]:
+    """A process that has both ends of a TCP connection, and listens."""
+    both = process(10, *calls)
+    both.descriptors = {n: Descriptor(n, f"socket:[{n}]", "socket", n) for n in (3, 4, 5)}
+    both.all_descriptors = True
+    sockets = {
+        3: Socket(3, "tcp", "LISTEN", local="127.0.0.1:1"),
+        4: Socket(4, "tcp", "ESTABLISHED", remote="127.0.0.1:1", peer_inode=5),
+        5: Socket(5, "tcp", "ESTABLISHED", remote="127.0.0.1:2", peer_inode=4),
+    }
+    ends = {f"socket:[{n}]": [End(10, "p10", n, True, True)] for n in (4, 5)}
+    return looked(both, sockets=sockets, ends=ends)
+
+
+def test_a_connection_between_threads_is_for_the_others_of_them_to_explain() -> None:
+    assert judged(own_connection(Call("recvfrom", 4), SLEEP)).name == "sleeping"
+    assert judged(own_connection(Call("recvfrom", 4), Call("accept4", 3))).name == "listening"
+    assert judged(own_connection(Call("recvfrom", 4))).name == "event_idle"
+
+
+def test_of_a_tree_that_was_not_wholly_seen_nothing_is_measured() -> None:
+    before, after = looked(process(10, Call("pause")))
+    assert (judge(before, after).name, judge(before, after).confidence) == ("signal_wait", "measured")
+    after.is_whole = False
+    assert (judge(before, after).name, judge(before, after).confidence) == ("signal_wait", "inferred")
 
 
 def test_cpu_of_children_that_have_ended_counts_and_their_past_does_not() -> None:

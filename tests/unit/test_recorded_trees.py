@@ -24,7 +24,14 @@ from sidecar.core.verdict_names import ALL
 
 FOLDER = Path(__file__).parent / "recorded"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
-PLAINER = {("lock_wait", "polling"), ("lock_wait", "sleeping")}
+PLAINER = {
+    ("lock_wait", "polling"),
+    ("lock_wait", "sleeping"),
+    ("deadlock_suspected", "pipe_wait"),
+    ("deadlock_suspected", "ipc_wait"),
+    ("deadlock_suspected", "child_wait"),
+    ("deadlock_suspected", "lock_wait"),
+}
 """An inferred reason, and the measured fact that is left where the reason cannot be seen: as true, and no surer."""
 
 

@@ -43,6 +43,10 @@ def test_a_hang_is_never_said_of_a_mere_descriptor(socket: Socket) -> None:
     assert _name(socket) not in MAY_BE_HUNG
 
 
+def test_a_connection_in_the_making_may_be_slow_or_in_trouble() -> None:
+    assert _name(Socket(6, "tcp", "SYN_SENT", "127.0.0.1:4000", "10.0.0.1:80", 80, retransmits=1)) == "unknown"
+
+
 def test_a_socket_pair_may_be_its_own() -> None:
     assert _name(Socket(6, "unix", "CONNECTED")) == "unknown"
 

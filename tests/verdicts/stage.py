@@ -194,9 +194,12 @@ class Stage(Speaker):
             lambda: (procfs.cpu_ticks(self.tree()) - start) * _CLOCK_TICK_S >= cpu_s, "the tree does not compute"
         )
 
-    def connecting(self, port: int) -> None:
-        """Await a connection of ours that is in SYN_SENT towards that port, and has had no answer for one try."""
+    def connecting(self, port: int, seconds: float = 16.0) -> None:
+        """Await a connection of ours that is in SYN_SENT towards that port, and has had no answer for long."""
         self._await_socket(lambda link: link.state == "SYN_SENT" and link.retransmits >= 1, port)
+        if seconds:
+            since = time.monotonic()
+            self.until(lambda: time.monotonic() - since > seconds, "time stands still")
 
     def retransmits(self, port: int, count: int) -> None:
         """Await that so many retransmits to that port were not answered."""

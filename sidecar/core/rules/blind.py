@@ -68,10 +68,24 @@ def _all_that_fits(scene: Scene, process: Process) -> Wait | None:
         return None
     waits = _candidates(scene, process, READ, _OUTSIDE, None)
     kinds = {wait.kind for wait in waits} - {"event_idle"}
+    if any(_may_be_otherwise(scene, process, found) for found in process.descriptors.values()):
+        return None
     if len(kinds) != 1 or not kinds <= _LIKELY:
         return None
     wait = next(wait for wait in waits if wait.kind in kinds)
     return Wait(wait.kind, f"likely {wait.text}", INFERRED, wait.on, is_guess=True, is_timed=True)
+
+
+def _may_be_otherwise(scene: Scene, process: Process, found: Descriptor) -> bool:
+    """A connection that is in the making may be in trouble; of one with both ends here either may be waited for."""
+    record = scene.socket(found.inode) if found.kind == evidence.SOCKET else None
+    if record is None or record.protocol != "tcp":
+        return False
+    if record.state == "SYN_SENT":
+        return True
+    if not record.peer_inode:
+        return False
+    return any(end.pid == process.pid for end in scene.ends(f"socket:[{record.peer_inode}]"))
 
 
 _OUTSIDE = {evidence.PIPE, evidence.SOCKET, evidence.TERMINAL, evidence.INOTIFY, evidence.TIMERFD, evidence.PIDFD}

@@ -67,10 +67,11 @@ def wait_of_thread(scene: Scene, process: Process, thread: Thread) -> Wait:
         return Wait("unknown", "blocked outside a system call: a page fault", UNSURE)
     if call.name in _READS | _WRITES and is_served(process, thread):
         return wait_on_file_system(scene, process, thread, f"in {call.name}")
-    if call.name in _READS:
-        return wait_on_descriptor(scene, process, call.descriptor, READ)
-    if call.name in _WRITES:
-        return wait_on_descriptor(scene, process, call.descriptor, WRITE)
+    if call.name in _READS | _WRITES:
+        wait = wait_on_descriptor(scene, process, call.descriptor, READ if call.name in _READS else WRITE)
+        if wait.kind == "ipc_wait":
+            wait.is_guess = True  # its own time limit, SO_RCVTIMEO or SO_SNDTIMEO of socket(7), is visible nowhere
+        return wait
     rule = _RULES.get(call.name)
     if rule is not None:
         return rule(scene, process, thread, call)

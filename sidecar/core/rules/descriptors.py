@@ -3,6 +3,7 @@
 from sidecar.core import evidence
 from sidecar.core.evidence import READ, WRITE, Descriptor, Process, Terminal, terminal_path
 from sidecar.core.finding import INFERRED, MEASURED, UNSURE
+from sidecar.core.rules.actors import is_hung, may_go_on, spared
 from sidecar.core.rules.scene import Scene, Wait
 from sidecar.core.rules.sockets import wait_on_socket
 
@@ -119,6 +120,8 @@ def wait_on_set(
             return Wait("sleeping", f"{what} of {len(waits)}: only a timer{limit}", is_timed=True, left_s=shortest_s)
         return Wait("event_idle", f"{what} of {len(waits)}: nothing outside the process, no time limit")
     candidates = _without_idle_input(outside, polled, process)
+    if any(may_go_on(wait) for wait in candidates):
+        candidates = [wait for wait in candidates if not is_hung(wait)]  # one that lives is enough
     # Whoever polls something outside the tree as well is waiting for that: a set is an "or".
     first = most_telling([wait for wait in candidates if not wait.on] or candidates)
     more = f" (and {len(outside) - 1} more)" if len(outside) > 1 else ""
@@ -126,7 +129,11 @@ def wait_on_set(
     # Any of them may wake it: its edges are all there is only where each leads into the tree.
     is_guess = any(wait.is_guess or not wait.on for wait in outside)
     text = f"{first.text}{more}; {what}{limit}"
-    return Wait(first.kind, text, first.confidence, on, is_guess, timed, shortest_s, first.hint)
+    lasted_s = first.lasted_s
+    found = Wait(first.kind, text, first.confidence, on, is_guess, timed, shortest_s, first.hint, lasted_s)
+    if is_hung(found) and timed and (shortest_s is None or lasted_s is None or shortest_s > lasted_s):
+        return spared(found, "its time limit is not over")
+    return found
 
 
 def _without_idle_input(waits: list[Wait], polled: tuple[tuple[int, str], ...], process: Process) -> list[Wait]:
@@ -190,7 +197,8 @@ def _pipe(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wai
         inside = tuple(sorted({end.pid for end in readers if end.pid in scene.alive}))
         names = ", ".join(sorted({end.name for end in readers}))
         if inside:
-            return Wait("pipe_wait", f"pipe fd {found.number} is full, reader: {names}", on=inside)
+            is_guess = any(end.pid not in scene.alive for end in readers)
+            return Wait("pipe_wait", f"pipe fd {found.number} is full, reader: {names}", on=inside, is_guess=is_guess)
         if any(end.pid == process.pid and end.can_read for end in ends) and not readers:
             return Wait(
                 "pipe_wait", f"pipe fd {found.number} is full, and only the process itself could read it", INFERRED
@@ -204,7 +212,8 @@ def _pipe(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wai
     names = ", ".join(sorted({end.name for end in writers}))
     is_own = any(end.pid == process.pid and end.can_write for end in ends)
     if inside:
-        return Wait("pipe_wait", f"pipe fd {found.number}, writer: {names}", on=inside, is_guess=is_own)
+        is_guess = is_own or any(end.pid not in scene.alive for end in writers)
+        return Wait("pipe_wait", f"pipe fd {found.number}, writer: {names}", on=inside, is_guess=is_guess)
     if is_own and not writers:
         return Wait("event_idle", f"its own pipe, fd {found.number}")
     if found.number == 0:

@@ -4,7 +4,7 @@ Uninterruptible sleep has several causes. Storage that answers is work; a file s
 serves, or one that is frozen, and did not answer between the looks, may be hung; vfork's parent is neither.
 """
 
-from sidecar.core.evidence import PAGE_FAULT, Descriptor, Process, Thread
+from sidecar.core.evidence import PAGE_FAULT, Descriptor, Lock, Process, Thread
 from sidecar.core.finding import INFERRED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
 
@@ -30,6 +30,7 @@ _SERVED_CHANNELS = ("request_wait_answer", "fuse_", "rpc_wait", "nfs", "cifs", "
 _FROZEN_CHANNELS = ("percpu_rwsem_wait", "percpu_down_read", "sb_start_write", "__sb_start_write")
 """A write to a file system that fsfreeze(8) has frozen: fs/super.c, kernel/locking/percpu-rwsem.c."""
 _VFORK_CHANNELS = ("vfork", "kernel_clone", "do_fork", "_do_fork")
+_POSIX = "POSIX"
 _HINT = "Is the server of this file system alive? Is the file system frozen?"
 
 
@@ -97,14 +98,33 @@ def wait_for_lock(scene: Scene, process: Process, path: str) -> Wait | None:
     """The lock this process waits for according to /proc/locks; None: none."""
     for lock in scene.after.locks:
         if lock.pid == process.pid and lock.holder is not None:
-            on = (lock.holder,) if lock.holder in scene.alive and lock.holder != process.pid else ()
-            if lock.holder > 0:
-                who = f"{lock.holder_program or '?'}[{lock.holder}]"
-            else:
-                who = "somebody's open file description (F_OFD_SETLK)"
+            holders = _holders(lock)
+            on = tuple(pid for pid in holders if pid in scene.alive and pid != process.pid)
+            who = _who_holds(scene, lock)
             text = f"{lock.kind} lock on {path}, held by {who}"
-            return Wait("lock_wait", text, on=on, hint=f"Ask or end {who}; it holds {path}.")
+            if lock.kind != _POSIX and lock.holders is None and not lock.holder_program:
+                return Wait("unknown", text, UNSURE)
+            is_guess = any(pid not in scene.alive for pid in holders) or (lock.kind != _POSIX and not lock.holders)
+            return Wait("lock_wait", text, on=on, is_guess=is_guess, hint=f"Ask or end {who}; it holds {path}.")
     return None
+
+
+def _holders(lock: Lock) -> tuple[int, ...]:
+    """Who has it now. A lock of flock(2), or of F_OFD_SETLK, belongs to an open file: whoever has that open holds it,
+    and the process that took it may have ended, as `flock 9` in a shell does; fcntl(2)'s own stays with its process."""
+    if lock.holders:
+        return lock.holders
+    return (lock.holder,) if lock.holder is not None and lock.holder > 0 else ()
+
+
+def _who_holds(scene: Scene, lock: Lock) -> str:
+    if lock.holders:
+        return " or ".join(scene.name(pid) if pid in scene.alive else f"[{pid}]" for pid in lock.holders[:3])
+    if lock.holder is None or lock.holder <= 0:
+        return "somebody's open file description (F_OFD_SETLK)"
+    if lock.kind != _POSIX and not lock.holder_program:
+        return f"whoever has the file open since process {lock.holder} took it, which has ended"
+    return f"{lock.holder_program or '?'}[{lock.holder}]"
 
 
 def polled_lock(scene: Scene, pid: int) -> Wait | None:
@@ -119,6 +139,8 @@ def polled_lock(scene: Scene, pid: int) -> Wait | None:
             continue
         if not any(old.file == lock.file and old.pid == lock.pid for old in scene.before.locks):
             continue
+        if lock.pid in scene.alive:
+            continue  # of the same command, which goes on: that is polling, and nobody's business
         who = f"{lock.holder_program or '?'}[{lock.pid}]"
         text = f"tries again and again, likely for the lock on {path} that {who} holds"
         return Wait("lock_wait", text, INFERRED, hint=f"Ask or end {who}; it holds {path}.")

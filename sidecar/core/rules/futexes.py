@@ -25,6 +25,10 @@ def wait_inside(scene: Scene, process: Process, threads: list[Thread], waits: li
     total = f"all {len(waits)} threads wait for each other" if len(waits) > 1 else "its only thread waits on a futex"
     if timed:
         text = f"{total}, {len(timed)} with a time limit; nothing outside is waited for"
+        left_s = min(limits, default=0.0)
+        if ran_known and not ran and left_s >= scene.movement.seconds:
+            # No helper thread that ticks: the first to go on is the one whose time is up.
+            return Wait("sleeping", f"{text}: {left_s:.3g} s", INFERRED, is_timed=True, left_s=left_s, hint=hint)
         return Wait("internal_wait", text, UNSURE, is_timed=True, hint=hint)
     known = all(thread.call is not None and thread.call.futex is not None for thread in threads)
     private = known and all(

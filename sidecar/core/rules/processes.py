@@ -2,6 +2,7 @@
 
 from sidecar.core.evidence import Process
 from sidecar.core.finding import INFERRED, UNSURE
+from sidecar.core.rules.actors import is_hung, may_go_on, spared
 from sidecar.core.rules.calls import wait_of_thread
 from sidecar.core.rules.descriptors import most_telling
 from sidecar.core.rules.futexes import owner_circle, wait_inside
@@ -26,27 +27,48 @@ def wait_of_process(scene: Scene, process: Process) -> Wait:
         return _stopped(process)
     if any(thread.state == "t" for thread in threads):
         return _traced(scene, process)
-    circle = owner_circle(scene, process, threads)
-    if circle is not None:
-        return circle
     waits = [wait_of_thread(scene, process, thread) for thread in threads]
+    circle = owner_circle(scene, process, threads)
+    if circle is not None and not any(may_go_on(wait) for wait in waits):
+        return circle
     futexes = [wait for wait in waits if wait.kind == FUTEX]
     others = [wait for wait in waits if wait.kind != FUTEX]
     if not others:
         return wait_inside(scene, process, threads, futexes)
+    mains = [wait for thread, wait in zip(threads, waits, strict=True) if thread.tid == process.pid]
+    hung = [wait for wait in others if is_hung(wait)] + ([] if circle is None else [circle])
+    beside = ""
+    if hung and any(may_go_on(wait) for wait in waits):
+        living = [wait for wait in others if may_go_on(wait)]
+        is_of_main = any(is_hung(wait) for wait in mains)
+        if not living or (is_of_main and all(wait.kind in IN_THE_BACKGROUND for wait in living)):
+            return spared(most_telling(hung), "another of its threads may go on")
+        others = [wait for wait in others if not is_hung(wait)]
+        beside = f"; beside it {most_telling(hung).text}"
     # A helper's sleep must not stand for a thread whose wait is not known.
     unknown = [wait for wait in others if wait.kind == "unknown"]
     foreground = [wait for wait in others if wait.kind not in IN_THE_BACKGROUND] or unknown or others
     first = most_telling(foreground)
     kinds = sorted({wait.kind for wait in foreground} - {first.kind})
     more = f" ({len(waits)} threads{', also ' + ', '.join(kinds) if kinds else ''})" if len(waits) > 1 else ""
-    if any(wait.kind == FUTEX for thread, wait in zip(threads, waits, strict=True) if thread.tid == process.pid):
+    more += beside
+    if any(wait.kind == FUTEX for wait in mains):
         more += "; its main thread waits for its other threads"
     on = tuple(sorted({pid for wait in foreground for pid in wait.on}))
     # Any of several threads may go on: the edges are all there is only where each leads into the tree.
     is_guess = any(wait.is_guess or not wait.on for wait in others)
     is_timed = any(wait.is_timed for wait in waits)
-    return Wait(first.kind, first.text + more, first.confidence, on, is_guess, is_timed, first.left_s, first.hint)
+    return Wait(
+        first.kind,
+        first.text + more,
+        first.confidence,
+        on,
+        is_guess,
+        is_timed,
+        first.left_s,
+        first.hint,
+        lasted_s=first.lasted_s,
+    )
 
 
 def _stopped(process: Process) -> Wait:

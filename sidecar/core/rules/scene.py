@@ -1,6 +1,5 @@
 """Two looks side by side, and one wait: what the rules of a verdict work on."""
 
-
 from sidecar.core.evidence import Context, End, Look, Process, Socket, Terminal, Thread, terminal_path
 from sidecar.core.finding import MEASURED
 from sidecar.core.rules.movement import Movement, measure, same_process
@@ -20,7 +19,7 @@ class Wait:
     """What a thread, or a whole process, waits for.
 
     `kind` is the name of a verdict, or FUTEX or RUNNING_WAIT. `on` are processes of the tree it waits for: an edge of
-    the wait-for graph. `is_guess`: the edge is likely, and never proves a cycle.
+    the wait-for graph. `is_guess`: the edges are likely, or not all there is: they never prove a cycle.
     """
 
     kind: str
@@ -31,6 +30,8 @@ class Wait:
     is_timed: bool = False
     left_s: float | None = None
     hint: str = ""
+    lasted_s: float | None = None
+    """Of a hang: for how long at least. A shorter time limit is a tick, and ends nothing."""
 
 
 class Scene:

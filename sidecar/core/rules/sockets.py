@@ -9,6 +9,8 @@ from sidecar.core.rules.scene import Scene, Wait
 
 UNANSWERED_RETRANSMITS = 2
 UNANSWERED_PROBES = 2
+CONNECTING_S = 10.0
+"""An attempt without an answer for that long is in trouble: most that try again and again give up sooner."""
 _DNS_PORT = 53
 
 
@@ -20,7 +22,7 @@ def wait_on_socket(scene: Scene, process: Process, found: Descriptor, wanted: st
     if record.protocol == "unix":
         return _unix(scene, process, found, record)
     if record.protocol == "tcp":
-        return _tcp(scene, found, record, wanted)
+        return _tcp_here(scene, process, found, record) or _tcp(scene, found, record, wanted)
     if record.protocol == "netlink":
         return Wait("ipc_wait", f"netlink socket fd {found.number}: an answer or an event of the kernel")
     peer = record.remote or "anybody"
@@ -44,20 +46,42 @@ def _unix(scene: Scene, process: Process, found: Descriptor, record: Socket) -> 
     names = ", ".join(sorted({end.name for end in ends if end.pid != process.pid}))
     where = f" {path}" if path else ""
     text = f"unix socket fd {found.number}{where}, other end: {names or 'a process outside the tree'}"
-    return Wait("ipc_wait", text, on=inside)
+    return Wait("ipc_wait", text, on=inside, is_guess=len(inside) < len(holders))
+
+
+def _tcp_here(scene: Scene, process: Process, found: Descriptor, record: Socket) -> Wait | None:
+    """A connection between processes of the command: the one at the other end decides."""
+    if not record.peer_inode or record.state == "LISTEN":
+        return None
+    ends = scene.ends(f"socket:[{record.peer_inode}]")
+    inside = tuple(sorted({end.pid for end in ends if end.pid in scene.alive and end.pid != process.pid}))
+    if not inside:
+        own = any(end.pid == process.pid for end in ends)
+        return Wait("event_idle", f"its own connection to itself, fd {found.number}") if own else None
+    queues = f", {record.send_queue} bytes queued" if record.send_queue else ""
+    text = f"tcp connection fd {found.number} to {scene.names(inside)} of the same command{queues}"
+    return Wait("ipc_wait", text, on=inside, is_guess=any(end.pid not in scene.alive for end in ends))
+
+
+def _least_age_s(record: Socket) -> float:
+    """For how long at least the SYN goes unanswered: repeated each second, then after twice the time each time.
+
+    tcp(7), tcp_syn_retries; ip-sysctl.rst, tcp_syn_linear_timeouts (4 by default since Linux 6.5, 0 before).
+    """
+    doubled = min(record.backoff, record.retransmits, 16)
+    return float(record.retransmits - doubled + 2**doubled - 1)
 
 
 def _tcp(scene: Scene, found: Descriptor, record: Socket, wanted: str) -> Wait:
     if record.state == "LISTEN":
         return Wait("listening", f"listens on tcp {record.local}, fd {found.number}")
-    if record.state == "SYN_SENT" and not record.retransmits:
-        return Wait("network_wait", f"connecting to {record.remote}, fd {found.number}")
     if record.state == "SYN_SENT":
-        return Wait(
-            "network_connecting",
-            f"connecting to {record.remote}: no answer, {record.retransmits} SYN repeated",
-            hint=f"Is {record.remote} the right address, and does a firewall drop packets to it?",
-        )
+        age_s = _least_age_s(record)
+        text = f"connecting to {record.remote}, fd {found.number}: no answer, {record.retransmits} SYN repeated"
+        hint = f"Is {record.remote} the right address, and does a firewall drop packets to it?"
+        if age_s < CONNECTING_S:
+            return Wait("network_wait", text, hint=hint if record.retransmits else "")
+        return Wait("network_connecting", f"{text} in at least {age_s:.0f} s", hint=hint, lasted_s=age_s)
     if record.state == "CLOSE_WAIT":
         return Wait("network_wait", f"{record.remote} has closed its side, fd {found.number} is still open")
     if record.state == "CLOSE":
@@ -65,21 +89,27 @@ def _tcp(scene: Scene, found: Descriptor, record: Socket, wanted: str) -> Wait:
     ages = _ages(record)
     if record.timer == "zero_window" or (record.probes and record.timer != "keepalive" and record.send_queue):
         text = f"{record.remote} does not read: window closed, {record.probes} probes, {record.send_queue} bytes queued"
-        return Wait(
-            "network_peer_not_reading", f"{text}; {ages}", hint="The peer is alive and does not read: look there."
-        )
+        hint = "The peer is alive and does not read: look there."
+        return Wait("network_peer_not_reading", f"{text}; {ages}", hint=hint, lasted_s=_seconds(record.last_sent_ms))
     if record.timer == "retransmit" and record.retransmits >= UNANSWERED_RETRANSMITS:
         text = f"{record.remote}: {record.retransmits} retransmits unanswered, {record.send_queue} bytes in flight"
-        return Wait("network_peer_dead", f"{text}; {ages}", hint="The connection is cut or the host is gone.")
+        hint = "The connection is cut or the host is gone."
+        return Wait("network_peer_dead", f"{text}; {ages}", hint=hint, lasted_s=_seconds(record.last_acknowledged_ms))
     if record.timer == "keepalive" and record.probes >= UNANSWERED_PROBES:
         text = f"{record.remote}: {record.probes} keep-alive probes unanswered"
-        return Wait("network_peer_dead", f"{text}; {ages}", hint="The connection is cut or the host is gone.")
+        hint = "The connection is cut or the host is gone."
+        return Wait("network_peer_dead", f"{text}; {ages}", hint=hint, lasted_s=_seconds(record.last_acknowledged_ms))
     if wanted == WRITE and record.peer_unread:
         text = f"{record.remote} does not read: {record.peer_unread} bytes wait there, {record.send_queue} here"
-        return Wait("network_peer_not_reading", f"{text}; {ages}", INFERRED)
+        lasted_s = _seconds(record.last_sent_ms)
+        return Wait("network_peer_not_reading", f"{text}; {ages}", INFERRED, lasted_s=lasted_s)
     alive = "" if record.timer == "keepalive" else "; no keep-alive, so a dead peer would look the same"
     unread = f"; {record.peer_unread} bytes unread at the other end, on this host" if record.peer_unread else ""
     return Wait("network_wait", f"{record.remote} {record.state}, fd {found.number}: {ages}{alive}{unread}")
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
 
 
 def _ages(record: Socket) -> str:

@@ -2,10 +2,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,6 +20,8 @@
 #include <sys/msg.h>
 #include <sys/ptrace.h>
 #include <sys/sem.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -45,6 +49,12 @@ static void *wait_for_signal_that_never_comes(void *unused) {
     pthread_mutex_lock(&a);
     for (;;) pthread_cond_wait(&never, &a);
     return unused;
+}
+
+static int word;
+static int wake_later(void *of) {
+    struct timespec t = {25, 0}; nanosleep(&t, NULL);
+    *(int *)of = 1; syscall(SYS_futex, of, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); return 0;
 }
 
 int main(int argc, char **argv) {
@@ -95,6 +105,18 @@ int main(int argc, char **argv) {
         pthread_barrier_init(&both, NULL, 2);
         pthread_mutex_lock(&a); pthread_create(&thread, NULL, b_then_a, NULL); pthread_barrier_wait(&both);
         ready(); pthread_join(thread, NULL);
+    }
+    if (IS("limited_pair")) {
+        /* two processes that wait for each other's word, each for 25 s at most: SO_RCVTIMEO */
+        int s[2]; char c; struct timeval limit = {25, 0}; socketpair(AF_UNIX, SOCK_STREAM, 0, s);
+        for (int i = 0; i < 2; i++) setsockopt(s[i], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        int mine = fork() != 0; close(s[!mine]); if (mine) ready();
+        if (recv(s[mine], &c, 1, 0) < 0) return 0;
+    }
+    if (IS("relative")) {
+        /* a process that shares this one's memory will wake it: clone(2) with CLONE_VM, not a thread */
+        char *stack = malloc(65536); clone(wake_later, stack + 65536, CLONE_VM | SIGCHLD, &word); ready();
+        syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0); return 0;
     }
     if (IS("self")) { pthread_mutex_lock(&a); ready(); pthread_mutex_lock(&a); }
     if (IS("lost_wakeup")) { ready(); wait_for_signal_that_never_comes(NULL); }
