@@ -2,11 +2,13 @@
 
 import select
 
+from sidecar.supervisor.notes import Notes
 from sidecar.supervisor.repeats import Repeats
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Concatenate, ParamSpec
 
     from sidecar.core.frame import Json
     from sidecar.core.heartbeat import HeartbeatClock
@@ -18,6 +20,20 @@ if TYPE_CHECKING:
     from sidecar.supervisor.relay import Channel
     from sidecar.supervisor.reports import Reports
     from sidecar.supervisor.terminal import Terminal
+
+    P = ParamSpec("P")
+
+
+def _guarded(method: "Callable[Concatenate[Silence, P], None]") -> "Callable[Concatenate[Silence, P], None]":
+    """The command never pays for a fault of ours in finding out why it is silent: then nothing more is asked."""
+
+    def call(self: "Silence", /, *args: "P.args", **kwargs: "P.kwargs") -> None:
+        try:
+            method(self, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the supervisor must go on
+            self.fail(error)
+
+    return call
 
 
 class Silence:
@@ -51,6 +67,7 @@ class Silence:
         self._heartbeat = heartbeat
         self._limits = options.on_verdict
         self._stop = stop
+        self._notes = Notes(options.log)
         self._looking: Looking | None = None
         self._is_over = not options.verdicts
         self._look_ns = None if self._is_over else stats.started_ns + self._after_ns
@@ -74,6 +91,7 @@ class Silence:
         descriptor = None if self._looking is None else self._looking.descriptor
         return {} if descriptor is None else {descriptor: select.POLLIN}
 
+    @_guarded
     def tick(self, now_ns: int) -> None:
         if self._repeats.tick(now_ns):
             self._repeats_changed(now_ns)
@@ -86,11 +104,13 @@ class Silence:
             looking = self._load()
             self._look_ns = None if looking is None else looking.tick(now_ns)
 
+    @_guarded
     def ready(self, ready: dict[int, int], now_ns: int) -> None:
         """Take a look that has come back."""
         if self._looking is not None and self._looking.descriptor in ready:
             self._look_ns = self._looking.take(now_ns)
 
+    @_guarded
     def output(self, now_ns: int) -> None:
         if self._looking is not None and self._repeats.since_ns is None:
             if self._looking.has_verdict:
@@ -98,12 +118,14 @@ class Silence:
                 self._delivery.send(self._reports.activity(self._stats, now_ns))
             self._look_ns = self._looking.output(now_ns)
 
+    @_guarded
     def resumed(self, now_ns: int) -> None:
         """The command was stopped together with us, and goes on: for that time no verdict held."""
         self._new_output(now_ns)
         if self._looking is not None:
             self._look_ns = self._looking.output(now_ns)
 
+    @_guarded
     def stopped_or_continued(self, now_ns: int) -> None:
         """The direct child was: that is looked at whatever the silence."""
         self._new_output(now_ns)
@@ -111,6 +133,7 @@ class Silence:
         if looking is not None:
             self._look_ns = looking.hurry(now_ns)
 
+    @_guarded
     def suspended(self, signal_name: str, now_ns: int) -> None:
         """The command was stopped, and we stop with it: nobody will look, so it is said now."""
         if not self._is_over:
@@ -127,12 +150,14 @@ class Silence:
                 now_ns,
             )
 
+    @_guarded
     def exited(self, now_ns: int) -> None:
         self._repeats.end()
         if self._looking is not None:
             self._looking.repeats = None
             self._look_ns = self._looking.exited(now_ns)
 
+    @_guarded
     def end(self) -> None:
         """A stop has begun: nothing is said any more."""
         self._is_over = True
@@ -143,7 +168,20 @@ class Silence:
 
     def verdict(self, now_ns: int) -> "dict[str, Json]":
         """The published verdict as keys of a frame; empty while there is none."""
-        return {} if self._looking is None else self._looking.fields(now_ns)
+        try:
+            return {} if self._looking is None else self._looking.fields(now_ns)
+        except Exception as error:  # noqa: BLE001 - as in `_guarded`: a beat without a verdict is a beat
+            self.fail(error)
+            return {}
+
+    def fail(self, error: Exception) -> None:
+        """No verdicts from here on; the beats go on, and every method of ours does nothing."""
+        self._is_over = True
+        self._look_ns = self._looking = None
+        for channel in self._channels:
+            channel.hear = None
+        self._repeats = Repeats([], self._stats, self._heartbeat.interval_ns)
+        self._notes.write(f"no more verdicts on this command: {error!r}")
 
     def _repeats_changed(self, now_ns: int) -> None:
         """The daemon is told first: from here on output ends no verdict, or does again."""
