@@ -68,11 +68,11 @@ class Alertmanager(Backend):
 
     name = "alertmanager"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(folder)
         self.address = f"127.0.0.1:{free_port()}"
         self.health = f"http://{self.address}/-/ready"
-        config = {"route": {"receiver": "none", "group_wait": "0s"}, "receivers": [{"name": "none"}]}
+        config = config or {"route": {"receiver": "none", "group_wait": "0s"}, "receivers": [{"name": "none"}]}
         (self.folder / "alertmanager.yml").write_text(json.dumps(config))
 
     def words(self) -> list[str]:
@@ -89,3 +89,8 @@ class Alertmanager(Backend):
         """The labels of the alerts that fire now."""
         alerts = json.loads(get(f"http://{self.address}/api/v2/alerts?active=true"))
         return [alert["labels"] for alert in alerts]
+
+    def inhibited(self) -> set[str]:
+        """The names of the alerts that another one keeps back now."""
+        alerts = json.loads(get(f"http://{self.address}/api/v2/alerts?inhibited=true"))
+        return {alert["labels"]["alertname"] for alert in alerts if alert["status"]["inhibitedBy"]}

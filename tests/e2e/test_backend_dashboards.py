@@ -147,9 +147,7 @@ def test_every_selector_of_a_query_finds_series(
     [each for each in PAGES["sidecar.json"]["templating"]["list"] if each["type"] == "query"],
     ids=lambda each: str(each["name"]),
 )
-def test_a_variable_has_values_and_the_right_one_among_them(
-    fleet: Fleet, variable: dict[str, Any], route: str
-) -> None:
+def test_a_variable_has_values_and_the_right_one_among_them(fleet: Fleet, variable: dict[str, Any], route: str) -> None:
     asked = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"])
     assert asked is not None
     match = urllib.parse.urlencode({"match[]": fleet.put_in(route, asked[1])})

@@ -1,0 +1,163 @@
+"""The alerts for real: commands that hang, wait, are lost, are silent; a daemon, a Collector, Prometheus, Alertmanager,
+a webhook. The files are what `dashboards.alerts` makes, with shorter times."""
+
+import http.server
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backends import eventually
+from installed import SCRIPT, Sidecar, new_trace
+from prometheus_backend import Alertmanager, Prometheus
+from stack import Stack
+
+from dashboards.alerts.files import alertmanager_file, rules_file
+from dashboards.alerts.parameters import Parameters
+from dashboards.alerts.rules import alerts
+
+FAST = Parameters(
+    fresh_s=5,
+    hung_age_s=6,
+    hung_for_s=2,
+    awaiting_age_s=6,
+    awaiting_for_s=2,
+    silent_age_s=12,
+    silent_for_s=2,
+    lost_window_s=20,
+)
+DEADLOCK = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
+SERVER = "import socket\ns = socket.create_server(('127.0.0.1', 0))\nwhile True: s.accept()[0].close()"
+LIMITED = ("--timeout", "10m")
+
+
+class Webhook:
+    """What Alertmanager sent: (status, alert's name, its trace or family), each once. The Watchdog fires always."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[str, str, str]] = set()
+        self.url = ""
+
+    def take(self, message: dict[str, Any]) -> None:
+        for alert in message["alerts"]:
+            labels = alert["labels"]
+            self.seen.add((alert["status"], labels["alertname"], labels.get("trace_id") or labels.get("family", "")))
+
+    def of(self, status: str) -> set[tuple[str, str]]:
+        return {(name, whose) for was, name, whose in self.seen if was == status and name != "Watchdog"}
+
+
+@contextmanager
+def webhook() -> Iterator[Webhook]:
+    hook = Webhook()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            hook.take(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing on stderr."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        hook.url = f"http://127.0.0.1:{server.server_port}/"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield hook
+        finally:
+            server.shutdown()
+
+
+def manager_config(url: str) -> dict[str, Any]:
+    """The generated configuration; only what it waits for is shorter."""
+    text = alertmanager_file(FAST, url)
+    config: dict[str, Any] = json.loads("\n".join(line for line in text.splitlines() if not line.startswith("#")))
+    for route in (config["route"], *config["route"]["routes"]):
+        route |= {"group_wait": "1s", "group_interval": "1s"}
+    return config
+
+
+@pytest.mark.timeout(180)
+def test_exactly_the_right_alerts_come_and_go(stack: Stack, tmp_path: Path) -> None:
+    with (
+        webhook() as hook,
+        Sidecar(tmp_path, stack.collector.http, SUSPECT_AFTER="2s") as sidecar,
+        Alertmanager(tmp_path, manager_config(hook.url)) as alertmanager,
+        Prometheus(
+            tmp_path,
+            {"sidecar-collector": stack.collector.prometheus},
+            rules_file(alerts(FAST), FAST),
+            alertmanager.address,
+        ) as prometheus,
+    ):
+        hung_parent, hung, _ = new_trace()
+        deadlocked = sidecar.start(sys.executable, "-c", DEADLOCK, TRACEPARENT=hung_parent)
+        # These two are well, however long they say nothing.
+        healthy = [
+            sidecar.start("sleep", "600", options=LIMITED),
+            sidecar.start(sys.executable, "-c", SERVER, options=LIMITED),
+        ]
+        lost = sidecar.start("tail", "-f", "/dev/null", options=LIMITED)
+        asked_parent, asked, _ = new_trace()
+        with _prompt(sidecar, asked_parent):
+            eventually(
+                "the command that is lost is known",
+                lambda: prometheus.values('sidecar_commands_started_total{family="tail"} > 0'),
+            )
+            lost.kill()
+            expected = {("CommandHung", hung), ("CommandAwaitingInput", asked), ("CommandLost", "tail")}
+            eventually("all three fire", lambda: expected <= hook.of("firing"), 60)
+            # Both are true of the deadlock; the one that says less is kept back.
+            eventually("it is silent for too long too", lambda: _inhibited(prometheus, alertmanager, hung), 60)
+            assert hook.of("firing") == expected
+        deadlocked.terminate()
+        eventually("all three are over", lambda: expected <= hook.of("resolved"), 60)
+        assert hook.of("firing") == expected
+
+        silent_parent, silent, _ = new_trace()
+        forgotten = sidecar.start("sleep", "600", TRACEPARENT=silent_parent)
+        expected |= {("CommandSilentTooLong", silent)}
+        eventually("the one without a timeout is told", lambda: expected <= hook.of("firing"), 60)
+        forgotten.terminate()
+        eventually("and is over", lambda: expected <= hook.of("resolved"), 60)
+        assert hook.of("resolved") == expected
+        assert all(child.poll() is None for child in healthy)
+        assert hook.of("firing") == expected
+
+
+def _inhibited(prometheus: Prometheus, alertmanager: Alertmanager, trace_id: str) -> bool:
+    asked = f'ALERTS{{alertname="CommandSilentTooLong",alertstate="firing",trace_id="{trace_id}"}}'
+    return bool(prometheus.ask(asked)) and "CommandSilentTooLong" in alertmanager.inhibited()
+
+
+@contextmanager
+def _prompt(sidecar: Sidecar, traceparent: str) -> Iterator[None]:
+    """A command that asks a question at a terminal, and gets its answer in the end."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [SCRIPT, "run", *LIMITED, "--", "bash", "-c", "read -r -p 'Continue? ' answer"],
+        env=sidecar.environ | {"TRACEPARENT": traceparent},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        yield
+        os.write(ours, b"yes\n")
+        assert child.wait(20) == 0
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+        os.close(ours)
