@@ -306,6 +306,11 @@ def play_everything(rig: Rig) -> None:
     rig.clock.advance(30)
     lost.judge("sleeping", ["sleeps"])
     rig.lose(lost)
+    overdue = rig.start("npm", sessionId="s-42")  # nothing will end it
+    overdue.write()
+    rig.clock.advance(61)
+    rig.wait_for_value("sidecar.overdue.output.age", 61)
+    rig.settle(overdue)
     for name in SDK_METRICS:  # of the exports so far
         rig.receiver.wait_for_metric(lambda metric, name=name: metric.name == name)
     rig.flush()
