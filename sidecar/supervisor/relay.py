@@ -130,7 +130,10 @@ class Channel:
         self._pending = memoryview(chunk)
         self.flush()
         if self.hear is not None:
-            self.hear(chunk, now_ns)
+            try:
+                self.hear(chunk, now_ns)
+            except Exception:  # noqa: BLE001 - the bytes are through; whoever listens to them must not cost the command
+                self.hear = None
         return True
 
     def _count(self, chunk: bytes, now_ns: int) -> None:

@@ -212,6 +212,20 @@ def test_a_read_with_nothing_there_is_no_output(piped: Piped) -> None:
     assert piped.channel.open
 
 
+def test_who_listens_and_fails_costs_no_byte(piped: Piped) -> None:
+    heard: list[bytes] = []
+
+    def fail(chunk: bytes, now_ns: int) -> None:
+        heard.append(chunk)
+        raise ZeroDivisionError
+
+    piped.channel.hear = fail
+    for chunk in (b"one", b"two"):
+        os.write(piped.writer, chunk)
+        piped.channel.pump(1)
+    assert (bytes(piped.sink.taken), heard, piped.channel.hear) == (b"onetwo", [b"one"], None)
+
+
 def test_a_flood_is_read_from_a_larger_pipe_and_still_whole(piped: Piped) -> None:
     block = bytes(range(256)) * 256
     turns = 40
