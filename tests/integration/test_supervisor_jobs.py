@@ -247,13 +247,15 @@ def test_started_behind_a_shell_that_edits_its_line_and_brought_to_the_front(
 def test_control_z_stops_what_is_wrapped_twice(sidecar: Installation, times: int, tmp_path: Path) -> None:
     with shell(sidecar, ()) as bash:
         bash.prefix *= times
-        bash.run(tmp_path / "script", "echo begun; read x; echo got $x; exit 3")
+        bash.run(tmp_path / "script", f"echo $$ > {tmp_path}/pid; echo begun; read x; echo got $x; exit 3")
         bash.until_text(b"begun\r\n")
         for _ in range(2):
             bash.type(b"\x1a")
             assert b"Stopped" in bash.prompt()
             bash.line("fg")
             bash.until_text(b"script\r\n")
+            # The shell says so before it continues anybody: the command is the last one to go on.
+            until(lambda: state_of(pid_in(tmp_path / "pid")) != "T")
         bash.line("words")
         assert b"got words\r\n" in bash.prompt()
         bash.line("echo rc=$?")
