@@ -234,9 +234,10 @@ def alive_lock_of_a_shell_outside(stage: Stage) -> None:
     stage.rest()
 
 
-@scenario("deadlock_suspected", hung=True, needs=["flock"])
+@scenario("deadlock_suspected", "lock_wait", hung=True, needs=["flock"])
 def deadlock_of_two_shells_with_flock(stage: Stage) -> None:
-    # Who took each lock has ended: the shells have it since.
+    # Who took each lock has ended: the shells have it since, and so have the programs that they wait for, to which the
+    # descriptor is handed on. Of two holders the wait for a lock is all that is sure.
     code = (
         "take() { exec 8>$1; flock 8; : >$1.taken; until [ -e $2.taken ]; do sleep 0.05; done; exec 9>$2; flock 9; }; "
         "take a b & take b a; wait"
