@@ -12,12 +12,7 @@ from typing import Self, Unpack
 from sidecar.library.options import Options, Words
 from sidecar.library.progress import Progress
 from sidecar.library.result import Result
-from sidecar.library.session import Event, Output, Session, end_descriptor
-
-_LOOK_S = 0.5
-_NO_PIDFD_LOOK_S = 0.02
-_DRAIN_S = 1.0
-_KEPT_PROGRESS = 1000
+from sidecar.library.session import DRAIN_S, KEPT_PROGRESS, Event, Output, Session, end_descriptor, look_s
 
 OnProgress = Callable[[Progress], Awaitable[object] | object]
 OnOutput = Callable[[str, bytes], object]
@@ -65,7 +60,7 @@ class AsyncCommand:
         self._session = session
         self._options = options
         self._on_output = on_output
-        self._progress: deque[Progress] = deque(maxlen=_KEPT_PROGRESS)
+        self._progress: deque[Progress] = deque(maxlen=KEPT_PROGRESS)
         self._news = asyncio.Event()
         self._result: Result | None = None
         self._error: BaseException | None = None
@@ -77,7 +72,7 @@ class AsyncCommand:
             loop.add_reader(descriptor, self._ready, descriptor)
         if self._ender is not None:
             loop.add_reader(self._ender, self._look)
-        self._timer = loop.call_later(self._look_s, self._look_again)
+        self._timer = loop.call_later(look_s(self._ender), self._look_again)
 
     @property
     def pid(self) -> int:
@@ -137,10 +132,6 @@ class AsyncCommand:
         if kind is None and self._error is not None:
             raise self._error
 
-    @property
-    def _look_s(self) -> float:
-        return _NO_PIDFD_LOOK_S if self._ender is None else _LOOK_S
-
     def _ready(self, descriptor: int) -> None:
         for event in self._session.read(descriptor):
             self._take(event)
@@ -161,7 +152,7 @@ class AsyncCommand:
     def _look_again(self) -> None:
         self._look()
         if not self._ended.is_set():
-            self._timer = self._loop.call_later(self._look_s, self._look_again)
+            self._timer = self._loop.call_later(look_s(self._ender), self._look_again)
 
     def _look(self) -> None:
         if self._ended.is_set():
@@ -170,7 +161,7 @@ class AsyncCommand:
             self._session.kill_if_overdue(self._options.get("kill_after_s"))
             return
         if self._drained_s is None:
-            self._drained_s = time.monotonic() + _DRAIN_S
+            self._drained_s = time.monotonic() + DRAIN_S
             if self._ender is not None:
                 self._loop.remove_reader(self._ender)
         if not self._session.descriptors or time.monotonic() >= self._drained_s:

@@ -13,13 +13,16 @@ from sidecar.core.errors import UsageError
 from sidecar.library.options import Options, Words
 from sidecar.library.progress import Progress
 from sidecar.library.result import Result
-from sidecar.library.session import Event, Output, Session, end_descriptor, wait_readable
-
-_LOOK_S = 0.5
-_NO_PIDFD_LOOK_S = 0.02
-_DRAIN_S = 1.0
-"""How long to read on after the supervisor's end: it has read all there was, save where it could not be one."""
-_KEPT_PROGRESS = 1000
+from sidecar.library.session import (
+    DRAIN_S,
+    KEPT_PROGRESS,
+    Event,
+    Output,
+    Session,
+    end_descriptor,
+    look_s,
+    wait_readable,
+)
 
 OnProgress = Callable[[Progress], object]
 OnOutput = Callable[[str, bytes], object]
@@ -65,7 +68,7 @@ class Command:
         self._options = options
         self._on_output = on_output
         self._changed = threading.Condition()
-        self._progress: deque[Progress] = deque(maxlen=_KEPT_PROGRESS)
+        self._progress: deque[Progress] = deque(maxlen=KEPT_PROGRESS)
         self._result: Result | None = None
         self._error: BaseException | None = None
         self._ended = False
@@ -173,13 +176,12 @@ def _stop(session: Session, options: Options) -> None:
 def _pump(session: Session, options: Options, tell: Callable[[Event], None]) -> None:
     """Read until the supervisor has ended, and all that it had read with it."""
     ended = end_descriptor(session.pid)
-    look_s = _NO_PIDFD_LOOK_S if ended is None else _LOOK_S
     try:
         while not session.has_ended():
             watched = session.descriptors if ended is None else (*session.descriptors, ended)
-            _read(session, watched, look_s, tell)
+            _read(session, watched, look_s(ended), tell)
             session.kill_if_overdue(options.get("kill_after_s"))
-        deadline_s = time.monotonic() + _DRAIN_S
+        deadline_s = time.monotonic() + DRAIN_S
         while session.descriptors and (left_s := deadline_s - time.monotonic()) > 0:
             _read(session, session.descriptors, left_s, tell)
     finally:

@@ -23,6 +23,10 @@ from sidecar.library.result import Result, result_of
 
 _READ_BYTES = 65536
 _OWN_MISTAKE = 125
+DRAIN_S = 1.0
+"""How long to read on after the supervisor's end: it has read all there was, save where it could not be one."""
+KEPT_PROGRESS = 1000
+"""Of more that nobody has taken, the oldest go."""
 LAST_RESORT_S = 15.0
 """A supervisor that is asked to stop ends within --kill-after and the 2 s that it gives to what cannot die. After so
 much longer it is killed, and the command with it."""
@@ -205,6 +209,11 @@ def _start(words: list[str], options: Options, frames_fd: int) -> "subprocess.Po
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL byte
             raise UsageError(f"the command cannot be started: {error}") from None
+
+
+def look_s(ender: int | None) -> float:
+    """How often to look whether the supervisor has ended: seldom, where `end_descriptor` tells of it."""
+    return 0.02 if ender is None else 0.5
 
 
 def end_descriptor(pid: int) -> int | None:
