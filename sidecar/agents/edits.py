@@ -7,6 +7,8 @@ it does not understand it refuses, by raising NotUnderstood; what is there and i
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
 
 from sidecar.agents import jsonc, toml_text
 from sidecar.agents.jsonc import NotUnderstood
@@ -15,27 +17,34 @@ __all__ = ["Block", "Edit", "JsonKey", "Link", "NotUnderstood", "OwnFile", "Text
 
 
 @dataclass(frozen=True)
-class JsonKey:
-    """One key of a JSON or JSONC file. `is_ours` tells a value of ours, of this or another installation."""
+class _Key:
+    """One key of a file with a syntax. `is_ours` tells a value of ours, of this or another installation."""
 
     path: str
     keys: tuple[str, ...]
     value: str
     is_ours: Callable[[object], bool]
     mode: int = 0o600
+    _syntax: ClassVar[ModuleType]
 
     def is_done(self, text: str) -> bool:
-        return bool(jsonc.get(text, self.keys) == self.value)
+        return bool(self._syntax.get(text, self.keys) == self.value)
 
     def is_left(self, text: str) -> bool:
         """Is anything of ours in it, be it of another installation?"""
-        return self.is_ours(jsonc.get(text, self.keys))
+        return self.is_ours(self._syntax.get(text, self.keys))
 
     def do(self, text: str) -> str:
-        present = jsonc.get(text, self.keys)
+        present = self._syntax.get(text, self.keys)
         if present is not None and not self.is_ours(present):
             raise NotUnderstood(f"{'.'.join(self.keys)} is set to something else already; take it out first")
-        return jsonc.with_key(text, self.keys, self.value)
+        return str(self._syntax.with_key(text, self.keys, self.value))
+
+
+class JsonKey(_Key):
+    """One key of a JSON or JSONC file."""
+
+    _syntax: ClassVar[ModuleType] = jsonc
 
     def undo(self, text: str, original: str | None) -> str | None:
         """Without our key; and without the object around it, unless `original` had one. None = nothing is left."""
@@ -46,29 +55,13 @@ class JsonKey:
         return None if original is None and jsonc.parse(after) == {} else after
 
 
-@dataclass(frozen=True)
-class TomlKey:
-    """One key of a TOML file, as JsonKey."""
+class TomlKey(_Key):
+    """One key of a TOML file."""
 
-    path: str
-    keys: tuple[str, ...]
-    value: str
-    is_ours: Callable[[object], bool]
-    mode: int = 0o600
-
-    def is_done(self, text: str) -> bool:
-        return bool(toml_text.get(text, self.keys) == self.value)
-
-    def is_left(self, text: str) -> bool:
-        return self.is_ours(toml_text.get(text, self.keys))
-
-    def do(self, text: str) -> str:
-        present = toml_text.get(text, self.keys)
-        if present is not None and not self.is_ours(present):
-            raise NotUnderstood(f"{'.'.join(self.keys)} is set to something else already; take it out first")
-        return toml_text.with_key(text, self.keys, self.value)
+    _syntax: ClassVar[ModuleType] = toml_text
 
     def undo(self, text: str, original: str | None) -> str | None:
+        """As JsonKey."""
         if not self.is_left(text):
             return text
         had = bool(original) and toml_text.get(original or "", self.keys[:-1]) is not None
