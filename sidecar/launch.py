@@ -76,10 +76,10 @@ def _launch(called: str, environ: dict[str, str]) -> int:
 def _give_back(environ: dict[str, str]) -> None:
     """What Python changed of the process and its environment, before something else takes its place."""
     from sidecar.supervisor.run import as_given
-    from sidecar.supervisor.spawn import give_back_dispositions, ignored_by_the_shell
+    from sidecar.supervisor.spawn import give_back_dispositions, given_ignored
 
     as_given(environ)
-    give_back_dispositions(ignored_by_the_shell())
+    give_back_dispositions(given_ignored())
 
 
 def _run(arguments: list[str]) -> int:
@@ -111,7 +111,8 @@ def _resolve_and_start_again(arguments: list[str]) -> "RunOptions | int":
         return options  # Python would not start again
     from sidecar.supervisor.handover import to_text
 
-    again = [sys.executable, "-IS", "-c", _AGAIN.format(path=sys.path)]
+    ignored = sys._xoptions.get("sidecar_ignored", "")  # read before Python had started, which would now be too late
+    again = [sys.executable, "-IS", "-X", f"sidecar_ignored={ignored}", "-c", _AGAIN.format(path=sys.path)]
     argv = [*again, "run", _RESOLVED, to_text(options), *options.argv]
     try:
         posix.execv(sys.executable, argv)

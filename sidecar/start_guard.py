@@ -1,9 +1,11 @@
-"""Streams over which Python does not start: a folder as descriptor 0, 1 or 2 (`sidecar run -- CMD </`).
+"""What has to be looked at before Python has started: its streams, and the signals that it was given ignored.
 
-The interpreter ends with a fatal error before it has run a line of ours. As installed, the script starts in a shell,
-which moves the folders out of the way. Its direct form has no shell in front; but there is one thing that Python loads
-before it opens its streams, the package `encodings`, and `-X pycache_prefix` says where the bytecode of that lies. So
-the direct script names a folder of ours, in which is the bytecode of the very same source with GUARD before it.
+Over a folder as descriptor 0, 1 or 2 (`sidecar run -- CMD </`) the interpreter ends with a fatal error before it has
+run a line of ours; and it has SIGPIPE and SIGXFSZ ignored by then, whatever they were. As installed, the script starts
+in a shell, which moves the folders out of the way and reads what is ignored. Its direct form has no shell in front; but
+there is one thing that Python loads before it touches either (`init_interp_main` in CPython's Python/pylifecycle.c),
+the package `encodings`, and `-X pycache_prefix` says where the bytecode of that lies. So the direct script names a
+folder of ours, in which is the bytecode of the very same source with GUARD before it.
 
 Like any .pyc file it counts only for a source of the recorded time and size, and for this interpreter: another one
 finds the source, and starts as without us. GUARD takes the prefix away at once, so that it is for nothing else.
@@ -17,12 +19,20 @@ import os
 from sidecar.startup_cache import replace_file
 
 # Run in the namespace of `encodings`: it leaves nothing there. The script's `sidecar.launch` puts back what is moved.
+# What is ignored is field 33 of proc(5), a mask; `sidecar.supervisor.spawn` hands it on to the command. Not asked of
+# `_signal`, which is no module yet.
 GUARD = """
-def _clear_streams():
+def _look():
     import posix
     import sys
 
     sys.pycache_prefix = None
+    try:
+        stat = posix.open("/proc/self/stat", posix.O_RDONLY)
+        sys._xoptions["sidecar_ignored"] = posix.read(stat, 4096).rpartition(b")")[2].split()[30].decode("ascii")
+        posix.close(stat)
+    except (OSError, IndexError):
+        pass
     moved = []
     for descriptor in (0, 1, 2):
         try:
@@ -40,8 +50,8 @@ def _clear_streams():
             pass
     if moved:
         sys._xoptions["sidecar_moved"] = ",".join(moved)
-_clear_streams()
-del _clear_streams
+_look()
+del _look
 """
 
 

@@ -10,6 +10,7 @@ Where there can be no child at all (no free descriptor, RLIMIT_NPROC), `become` 
 
 import _signal
 import posix
+import sys
 
 from sidecar.supervisor import libc
 from sidecar.supervisor.signals import SIGCHLD, SIGKILL, SIGPIPE, SIGXFSZ, SignalSource
@@ -79,7 +80,7 @@ def spawn(
     controlling terminal, with a session of its own.
     """
     paths = _candidates(argv[0], environ)
-    ignored = ignored_by_the_shell()
+    ignored = given_ignored()
     if terminal is not None and paths:
         terminal.take_typed_ahead()
     parent_pid = posix.getpid()
@@ -136,7 +137,7 @@ def _become(
 def become(argv: list[str], environ: dict[str, str], agent_mask: "Iterable[int]") -> None:
     """Become the command, unsupervised, over what the agent gave. Returns only by raising SpawnError."""
     libc.set_subreaper(False)
-    give_back_dispositions(ignored_by_the_shell())
+    give_back_dispositions(given_ignored())
     _signal.pthread_sigmask(_signal.SIG_SETMASK, agent_mask)
     try:
         _exec(_candidates(argv[0], environ), argv, environ)
@@ -150,13 +151,17 @@ def give_back_dispositions(ignored: "Iterable[int]") -> None:
         _signal.signal(number, _signal.SIG_IGN if number in ignored else _signal.SIG_DFL)
 
 
-def ignored_by_the_shell() -> list[int]:
-    """Which of SIGPIPE and SIGXFSZ we were given ignored, as far as it can be known.
+def given_ignored() -> list[int]:
+    """Which of SIGPIPE and SIGXFSZ we were given ignored.
 
-    Python ignores both when it starts, and the kernel keeps no trace of what was before. But a shell hands what it
-    ignores (`trap '' PIPE`, or a service manager's doing) to all its children, so where our parent is one, it knows.
-    Any other parent says nothing: Python, Node and Rust ignore SIGPIPE themselves, and not for their children.
+    Python ignores both when it starts. So what there was is read before: by the script's shell, or by `start_guard`.
+    Where neither ran (another interpreter by now, a path that is too long, no /proc) only our parent can tell, if it is
+    a shell: those hand what they ignore (`trap '' PIPE`, or a service manager's doing) to all their children. Any other
+    parent says nothing: Python, Node and Rust ignore SIGPIPE themselves, and not for their children.
     """
+    told = sys._xoptions.get("sidecar_ignored")
+    if isinstance(told, str) and told.isdigit():
+        return _in_mask(int(told))
     parent_pid = posix.getppid()
     try:
         descriptor = posix.open(f"/proc/{parent_pid}/stat", posix.O_RDONLY | posix.O_CLOEXEC)
@@ -164,13 +169,16 @@ def ignored_by_the_shell() -> list[int]:
             fields = posix.read(descriptor, 4096).rpartition(b")")[2].split()
         finally:
             posix.close(descriptor)
-        mask = int(fields[_STAT_SIGIGNORE])
-        ignored = [number for number in (SIGPIPE, SIGXFSZ) if mask & 1 << (number - 1)]
+        ignored = _in_mask(int(fields[_STAT_SIGIGNORE]))
         if ignored and posix.readlink(f"/proc/{parent_pid}/exe").rpartition("/")[2] in _SHELLS:
             return ignored
     except (OSError, ValueError, IndexError):
         pass
     return []
+
+
+def _in_mask(mask: int) -> list[int]:
+    return [number for number in (SIGPIPE, SIGXFSZ) if mask & 1 << (number - 1)]
 
 
 def _candidates(program: str, environ: dict[str, str]) -> list[str]:

@@ -148,10 +148,58 @@ def test_signal_mask_and_dispositions(sidecar: Installation) -> None:
     assert wrapped == bare
 
 
-@pytest.mark.xfail(strict=True, reason="Python ignores SIGPIPE before we can look, and only a shell as parent tells")
-def test_an_ignored_sigpipe_stays_ignored(sidecar: Installation) -> None:
-    bare, wrapped = sidecar.both("sh", "-c", STATUS, preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN))
-    assert wrapped == bare
+IGNORED = {
+    "none": (),
+    "SIGPIPE": (signal.SIGPIPE,),
+    "SIGXFSZ": (signal.SIGXFSZ,),
+    "both": (signal.SIGPIPE, signal.SIGXFSZ),
+}
+
+
+@pytest.mark.parametrize("ignored", IGNORED.values(), ids=IGNORED.keys())
+@pytest.mark.parametrize(
+    "words",
+    [("sidecar", "run", "--"), ("sidecar", "run", "--config", "/dev/null", "--"), ("sidecar-sh", "-c")],
+    ids=lambda words: "-".join(word.strip("-/") for word in words),
+)
+@pytest.mark.parametrize("form", ["sidecar", "spaced"], ids=["direct", "as-installed"])
+def test_what_is_given_ignored_stays_ignored(
+    request: pytest.FixtureRequest, form: str, words: tuple[str, ...], ignored: tuple[signal.Signals, ...]
+) -> None:
+    """By an agent that is no shell, too: what Python ignored itself is told apart from what it was given."""
+    installation: Installation = request.getfixturevalue(form)
+    command = [STATUS] if words[-1] == "-c" else ["sh", "-c", STATUS]
+
+    def ignoring() -> None:
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+    seen = []
+    for wrapper in ([], [str(installation.prefix / "bin" / words[0]), *words[1:]]):
+        prefix = ["bash", "-c"] if not wrapper and words[-1] == "-c" else wrapper
+        seen.append(
+            subprocess.run(
+                [*prefix, *command], env={**installation.environ, "SIDECAR_SOCKET": "/dev/null/none"},
+                capture_output=True, preexec_fn=ignoring, restore_signals=False, timeout=20,
+            )
+        )  # fmt: skip
+    assert seen[0].returncode == 0
+    assert (seen[1].returncode, seen[1].stdout, seen[1].stderr) == (0, seen[0].stdout, seen[0].stderr)
+
+
+@pytest.mark.parametrize(("parent", "is_known"), [("bash", True), ("python", False)])
+def test_where_nobody_could_look_before_python_a_shell_as_parent_tells_what_is_ignored(
+    sidecar: Installation, parent: str, is_known: bool
+) -> None:
+    """The direct script without its guard, as where its path is too long for a first line."""
+    wrapped = [f"{sidecar.prefix}/bin/python3", "-IS", str(sidecar.script), "run", "--", "sh", "-c", STATUS]
+    words = ["bash", "-c", '"$@"; exit $?', "bash", *wrapped] if parent == "bash" else wrapped
+    done = subprocess.run(
+        words, env=sidecar.environ, capture_output=True, text=True, timeout=20,
+        preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN), restore_signals=False,
+    )  # fmt: skip
+    mask = int(done.stdout.partition("SigIgn:")[2].split()[0], 16)
+    assert bool(mask & 1 << signal.SIGPIPE - 1) == is_known
 
 
 def test_group_session_and_parent_signal(sidecar: Installation) -> None:

@@ -4,23 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervised import ROOT, SITE_PACKAGES, WAIT_S, Installation, install, stop_daemon
+from supervised import ROOT, SITE_PACKAGES, WAIT_S, Installation
 
 HEAVY = "click pydantic psutil opentelemetry rich asyncio subprocess json re typing signal enum socket selectors ctypes"
-
-
-@pytest.fixture
-def spaced(tmp_path: Path) -> Iterator[Installation]:
-    """An installation of the test's own, in a folder with a space."""
-    tmp_path.chmod(0o700)
-    install(tmp_path / "a folder")
-    installation = Installation(tmp_path / "a folder", tmp_path)
-    yield installation
-    stop_daemon(installation.socket)
 
 
 def echo(program: "Path | str", environ: dict[str, str]) -> bytes:

@@ -2,6 +2,8 @@
 
 import encodings
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,10 @@ import pytest
 
 from sidecar import start_guard
 
-_LOOK = "import sys, encodings; print(sys.pycache_prefix, sys._xoptions, [n for n in vars(encodings) if 'clear' in n])"
+_LOOK = (
+    "import sys, encodings;"
+    " print(sys.pycache_prefix, sys._xoptions, [name for name in vars(encodings) if name.startswith('_look')])"
+)
 
 
 def start(prefix: Path, **options: object) -> "subprocess.CompletedProcess[str]":
@@ -37,6 +42,17 @@ def test_a_folder_is_moved_and_that_is_told(tmp_path: Path) -> None:
     os.close(folder)
     assert done.returncode == 0
     assert "'sidecar_moved': '0:3'" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGPIPE, signal.SIGXFSZ])
+def test_what_was_given_ignored_is_told(tmp_path: Path, number: signal.Signals) -> None:
+    """Also of the two that Python itself ignores before the first line of a script."""
+    written(tmp_path)
+    told = []
+    for disposition in (signal.SIG_IGN, signal.SIG_DFL):
+        done = start(tmp_path, preexec_fn=lambda how=disposition: signal.signal(number, how), restore_signals=False)
+        told.append(int(re.findall(r"'sidecar_ignored': '(\d+)'", done.stdout)[0]))
+    assert [mask >> number - 1 & 1 for mask in told] == [1, 0]
 
 
 @pytest.mark.parametrize("damage", ["none there", "torn", "of another time"])
