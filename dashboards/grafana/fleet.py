@@ -325,9 +325,7 @@ def _health(made: dashboard.Dashboard) -> dashboard.Dashboard:
         panels.number(
             "Size of the spool",
             "Of the fullest daemon's spool; spool_max_bytes, 64 MiB unless set, is where the oldest goes.",
-            sources.instant_query(
-                or_zero(f"max(sum by (job, instance) ({series('sidecar.spool.bytes')}))")
-            ),
+            sources.instant_query(or_zero(f"max(sum by (job, instance) ({series('sidecar.spool.bytes')}))")),
             panels.BYTES,
             panels.steps((None, "green"), (32 << 20, "orange"), (58 << 20, "red")),
             6,
@@ -346,9 +344,7 @@ def _health(made: dashboard.Dashboard) -> dashboard.Dashboard:
             "Queues in memory",
             "Spans and log events on their way to the spool: normally gone within a second.",
             [
-                sources.range_query(
-                    or_zero(f"sum({series(f'otel.sdk.processor.{each}.queue.size')})"), f"{each}s"
-                )
+                sources.range_query(or_zero(f"sum({series(f'otel.sdk.processor.{each}.queue.size')})"), f"{each}s")
                 for each in ("span", "log")
             ],
             panels.RECORDS,

@@ -25,10 +25,9 @@ EVIDENCE_LINE = (
     '{{.sidecar_evidence}} trace {{.trace_id}}"'
 )
 
-# Whoever leaves a field empty means all of them; the first characters of an id do, too.
-_EVENTS = (
-    '{service_name="sidecar"} | session_id=~"${session:regex}.*" | trace_id=~"${trace:regex}.*"'
-)
+# Whoever leaves a field empty means all of them; the first characters of an id do, too. In backquotes: `:regex` puts
+# a backslash before a dot and the like, and `\.` is an error in a string between double quotes.
+_EVENTS = '{service_name="sidecar"} | session_id=~`${session:regex}.*` | trace_id=~`${trace:regex}.*`'
 
 
 def session(traces: Traces) -> model.Dashboard:
@@ -73,7 +72,7 @@ def session(traces: Traces) -> model.Dashboard:
         panels.rows(
             "Traces of the session",
             "The traces in which this session has commands. A click on one shows it below.",
-            sources.traces_of_session(traces, "${session}"),
+            sources.traces_of_session(traces, "session"),
             source=source,
         )
         .no_value("no session chosen, or none of its traces in this time range")

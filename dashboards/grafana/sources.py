@@ -93,11 +93,13 @@ def one_trace(kind: Traces, trace_id: str) -> cog.Builder[variants.Dataquery]:
     return _Ready(_JaegerQuery(query=trace_id) if kind == "jaeger" else _TempoQuery(query=trace_id))
 
 
-def traces_of_session(kind: Traces, session: str, limit: int = 200) -> cog.Builder[variants.Dataquery]:
-    """The traces that hold a span of the session, the latest `limit`."""
+def traces_of_session(kind: Traces, variable: str, limit: int = 200) -> cog.Builder[variants.Dataquery]:
+    """The traces that hold a span of the session which a variable of the page names, the latest `limit`."""
+    # Quoted by Grafana: an id may have quotes in it.
+    session = f"${{{variable}:doublequote}}"
     if kind == "jaeger":
         # Tags are logfmt here; Grafana makes the JSON of them that Jaeger's API takes.
-        tags = f'session.id="{session}"'
+        tags = f"session.id={session}"
         return _Ready(_JaegerQuery(queryType="search", service="sidecar", tags=tags, limit=limit))
-    where = f'{{ resource.service.name = "sidecar" && span.session.id = "{session}" }}'
+    where = f'{{ resource.service.name = "sidecar" && span.session.id = {session} }}'
     return _Ready(_TempoQuery(query=where, limit=limit, tableType="traces"))

@@ -5,9 +5,9 @@
 
 A Collector and Jaeger are built from their Go modules; Prometheus and Alertmanager are taken from Debian's packages,
 unpacked and not installed, so no service of theirs is started (one that is on PATH is taken instead); coding agents are
-npm's, at the versions of their lock files (agents/packages). They are kept in $E2E_TOOLS, else
-$XDG_CACHE_HOME/sidecar-e2e, else ~/.cache/sidecar-e2e, each in a folder whose name has a hash of all that it is made
-from: a changed version is another folder, and an old one may be deleted at any time.
+npm's, at the versions of their lock files (agents/packages), and so are Grafana's grammars of query languages. They are
+kept in $E2E_TOOLS, else $XDG_CACHE_HOME/sidecar-e2e, else ~/.cache/sidecar-e2e, each in a folder whose name has a hash
+of all that it is made from: a changed version is another folder, and an old one may be deleted at any time.
 
 Needs Go 1.26 or later, apt-get and dpkg, Node.js 20 or later with npm; the network; no root. Standard library only, so
 that it runs before anything is installed. Tests call `find`, which makes nothing.
@@ -37,6 +37,8 @@ COMPOSE_SPEC_VERSION = "v2.9.1"
 MANIFESTS = Path(__file__).parent / "manifests"
 """A program of our own that reads Kubernetes manifests with the types of k8s.io/api."""
 AGENTS = Path(__file__).parent / "agents" / "packages"
+GRAMMARS = Path(__file__).parent / "grammars"
+"""A program of our own over npm's packages of Grafana's grammars."""
 NODE_AT_LEAST = 20
 
 
@@ -227,8 +229,11 @@ def _debian_tool(name: str, package: str, *, with_share: bool = False) -> Tool:
     return Tool(name, recipe, needs, _from_debian(package, name, with_share=with_share))
 
 
-def _agent_tool(name: str) -> Tool:
-    files = [AGENTS / name / file for file in ("package.json", "package-lock.json")]
+def _npm_tool(folder: Path, *programs: str) -> Tool:
+    """What the lock file in `folder` names. `programs` are files beside it, the first one of which is the tool; without
+    one it is the package's own program."""
+    name = folder.name
+    files = [folder / file for file in ("package.json", "package-lock.json", *programs)]
 
     def make(work: Path, made: Path) -> None:
         version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout.strip()
@@ -239,7 +244,7 @@ def _agent_tool(name: str) -> Tool:
         # Not `npm ci`: it refuses a lock file that lacks an optional package of another platform, as qwen's does.
         # What is locked is installed as locked here too, and checked against its hash.
         _run(["npm", "install", "--no-save", "--no-audit", "--no-fund", f"--cache={work / 'cache'}"], made)
-        (made / name).symlink_to(Path("node_modules", ".bin", name))
+        (made / name).symlink_to(programs[0] if programs else Path("node_modules", ".bin", name))
 
     return Tool(name, "".join(file.read_text(encoding="utf-8") for file in files), ("node", "npm"), make)
 
@@ -256,7 +261,8 @@ TOOLS = {
         # It does not start without its default templates, whose path is compiled in.
         _debian_tool("prometheus-alertmanager", "prometheus-alertmanager", with_share=True),
         _debian_tool("amtool", "prometheus-alertmanager"),
-        *map(_agent_tool, sorted(folder.name for folder in AGENTS.iterdir())),
+        *map(_npm_tool, sorted(AGENTS.iterdir())),
+        _npm_tool(GRAMMARS, "grammars.mjs"),
     )
 }
 

@@ -30,7 +30,7 @@ TARGETS = [
 ]
 ROUTES = ("collector", "daemon")
 SUSPECTS = {"npm": "network_peer_dead", "pip": "awaiting_input", "make": "stopped"}
-SESSION = f"s-{new_trace()[1]}"
+SESSION = f"run/1.5 (a+b) {new_trace()[1]}"
 # A queue of 16,384 spans that is full cannot be staged here; the counter itself must be there.
 CANNOT_BE_STAGED = ',error_type!=""'
 FALLBACK = re.compile(r' or (?:on\(\) )?(?:label_replace\()?vector\(0\)(?:, "\w+", "[^"]*", "", ""\))?')
@@ -217,7 +217,7 @@ def test_the_traces_of_a_session_are_in_jaeger(fleet: Fleet, stack: Stack) -> No
     name, _, value = searched["tags"].partition("=")
     asked = {
         "service": searched["service"],
-        "tags": json.dumps({name: value.strip('"').replace("${session}", SESSION)}),
+        "tags": json.dumps({name: value.replace("${session:doublequote}", SESSION)}),
         "limit": searched["limit"],
         "start": int((time.time() - 3600) * 1e6),
         "end": int((time.time() + 60) * 1e6),
@@ -235,21 +235,3 @@ def test_the_traces_of_a_session_are_in_jaeger(fleet: Fleet, stack: Stack) -> No
     assert len(traces) == 8
     trace_id = targets["Commands of the trace"]["query"].replace("${trace}", fleet.traces["stopped"])
     assert {span.role for span in stack.jaeger.trace(trace_id)} >= {"started", "heartbeat"}
-
-
-def test_log_events_carry_what_the_log_queries_ask_for(fleet: Fleet, stack: Stack) -> None:
-    """Loki itself is not run here: the names are held against what the Collector sends to it."""
-    stack.loki.wait_for_log(
-        lambda log: log.attributes.get("session.id") == SESSION and "shell.last_output_age_ms" in log.attributes, 30
-    )
-    logs = [log for log in stack.loki.logs if log.attributes.get("session.id") == SESSION]
-    carried = {key.replace(".", "_") for log in logs for key in (*log.attributes, *log.resource)} | {"trace_id"}
-    for page in PAGES.values():
-        for panel in page["panels"]:
-            for target in panel.get("targets", ()):
-                if target["datasource"]["type"] == "loki":
-                    asked = re.findall(r"\{\{\.?(\w+)\}\}|unwrap (\w+)|[|{] *(\w+) *(?:=|!=|=~)\"", target["expr"])
-                    names = {name for group in asked for name in group if name}
-                    assert names <= carried, panel["title"]
-    assert {log.body for log in logs} & {"sh started"}, "counted by its last word"
-    assert set(fleet.traces.values()) <= {log.trace_id for log in logs if "sidecar.evidence" in log.attributes}

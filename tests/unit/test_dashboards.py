@@ -139,7 +139,7 @@ def test_log_queries_name_attributes_of_the_registry(panel: dict[str, Any], targ
     known |= {"service_name", "service_instance_id", "trace_id", "span_id"}
     asked = target["expr"]
     named = re.findall(r"\{\{\.(\w+)\}\}", asked) + re.findall(r"unwrap (\w+)", asked)
-    named += re.findall(r'[|{] *(\w+) *(?:=|!=|=~)"', asked)
+    named += re.findall(r'[|{] *(\w+) *(?:=|!=|=~)["`]', asked)
     named += [name.strip() for group in re.findall(r"by \(([^)]*)\)", asked) for name in group.split(",") if name]
     named += re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))
     assert named
@@ -203,4 +203,4 @@ def test_with_tempo_instead_of_jaeger() -> None:
     assert "jaeger" not in "".join(made.values()).lower()
     targets = [each for panel in json.loads(made["session.json"])["panels"] for each in panel.get("targets", ())]
     asked = [each["query"] for each in targets if each["datasource"]["type"] == "tempo"]
-    assert asked == ['{ resource.service.name = "sidecar" && span.session.id = "${session}" }', "${trace}"]
+    assert asked == ['{ resource.service.name = "sidecar" && span.session.id = ${session:doublequote} }', "${trace}"]
