@@ -14,10 +14,12 @@ from grafana_foundation_sdk.models.dashboard import (
     DataSourceRef,
     DynamicConfigValue,
     FieldColorModeId,
+    Panel,
     Threshold,
     ThresholdsMode,
 )
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode, HeatmapColorScale
+from grafana_foundation_sdk.models.table import Options as TableOptions
 
 from dashboards.grafana import sources
 
@@ -137,6 +139,11 @@ def finished(made: dashboard.Dashboard) -> model.Dashboard:
     whole = made.build()
     for number_, panel in enumerate(whole.panels or (), 1):
         panel.id_val = number_
+        # The SDK writes these out as they are without being asked for, and Grafana 13 no longer knows them.
+        if isinstance(panel, Panel) and isinstance(panel.options, TableOptions):
+            panel.options.footer = None
+    for variable in (whole.templating and whole.templating.list_val) or ():
+        variable.auto = variable.auto_count = variable.auto_min = None
     return whole
 
 

@@ -5,7 +5,7 @@
 
 A Collector and Jaeger are built from their Go modules; Prometheus and Alertmanager are taken from Debian's packages,
 unpacked and not installed, so no service of theirs is started (one that is on PATH is taken instead); coding agents are
-npm's, at the versions of their lock files (agents/packages), and so are Grafana's grammars of query languages. They are
+npm's, at the versions of their lock files (agents/packages), and so are Grafana's grammars and types. They are
 kept in $E2E_TOOLS, else $XDG_CACHE_HOME/sidecar-e2e, else ~/.cache/sidecar-e2e, each in a folder whose name has a hash
 of all that it is made from: a changed version is another folder, and an old one may be deleted at any time.
 
@@ -37,8 +37,8 @@ COMPOSE_SPEC_VERSION = "v2.9.1"
 MANIFESTS = Path(__file__).parent / "manifests"
 """A program of our own that reads Kubernetes manifests with the types of k8s.io/api."""
 AGENTS = Path(__file__).parent / "agents" / "packages"
-GRAMMARS = Path(__file__).parent / "grammars"
-"""A program of our own over npm's packages of Grafana's grammars."""
+GRAFANA = Path(__file__).parent / "grafana"
+"""A program of our own over npm's packages of Grafana's grammars and types."""
 NODE_AT_LEAST = 20
 
 
@@ -262,7 +262,7 @@ TOOLS = {
         _debian_tool("prometheus-alertmanager", "prometheus-alertmanager", with_share=True),
         _debian_tool("amtool", "prometheus-alertmanager"),
         *map(_npm_tool, sorted(AGENTS.iterdir())),
-        _npm_tool(GRAMMARS, "grammars.mjs"),
+        _npm_tool(GRAFANA, "grafana.mjs"),
     )
 }
 

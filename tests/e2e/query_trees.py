@@ -1,4 +1,4 @@
-"""LogQL and TraceQL as trees, by the grammars of Grafana's query editors (grammars/, from npm)."""
+"""LogQL and TraceQL as trees, by the grammars of Grafana's query editors (grafana/, from npm)."""
 
 import json
 import re
@@ -33,7 +33,9 @@ class Node(NamedTuple):
 @cache
 def tree(language: str, query: str) -> Node:
     """`language` is "logql" or "traceql"."""
-    done = subprocess.run([tool("grammars")], input=json.dumps([[language, query]]), capture_output=True, text=True)
+    done = subprocess.run(
+        [tool("grafana"), "trees"], input=json.dumps([[language, query]]), capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     (top,) = json.loads(done.stdout)
     return _node(top, query)

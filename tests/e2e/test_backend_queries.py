@@ -8,6 +8,7 @@ Variables are put in as Grafana 13 does; checked by hand against its own code (@
 import json
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 import logql
 import pytest
 import traceql
-from backends import ROOT, eventually
+from backends import ROOT, eventually, tool
 from installed import Sidecar, new_trace, suspect_frames
 from query_trees import QueryRefusedError, string, tree
 from stack import Stack
@@ -154,6 +155,33 @@ def test_a_log_query_is_one_of_logql_whatever_is_filled_in(run: Run, target: dic
         logql.instant(query, run.entries, time.time())
     else:
         logql.lines(query, run.entries)
+
+
+def wrong(page: dict[str, Any]) -> list[str]:
+    """What the types of Grafana 13 say of a dashboard."""
+    done = subprocess.run(
+        [tool("grafana"), "types"], input=json.dumps(page), capture_output=True, text=True, check=True
+    )
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("pages", [PAGES, FOR_TEMPO], ids=["jaeger", "tempo"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_of_grafanas_types(pages: dict[str, Any], name: str) -> None:
+    assert wrong(pages[name]) == []
+
+
+def test_a_slip_in_a_page_is_found() -> None:
+    page = json.loads(json.dumps(PAGES["session.json"]))
+    (band,) = (panel for panel in page["panels"] if panel["type"] == "state-timeline")
+    band["options"] |= {"rowHeigth": 1}
+    band["fieldConfig"]["defaults"]["color"]["mode"] = "threshold"
+    page["templating"]["list"][0]["hide"] = "never"
+    page["panels"][-1]["type"] = "text"
+    assert sorted(each.partition(":")[0] for each in wrong(page)) == [
+        band["title"], "a panel of a kind that is not known here", "the page", "the page"
+    ]  # fmt: skip
 
 
 def test_a_slip_in_a_query_is_found() -> None:

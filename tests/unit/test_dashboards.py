@@ -198,6 +198,13 @@ def test_the_provisioned_data_sources_are_those_the_pages_begin_with() -> None:
     assert set(asked) <= known
 
 
+def test_whoever_follows_a_link_of_the_data_sources_is_let_in() -> None:
+    compose = (HERE.parents[1] / "deploy/compose.yaml").read_text(encoding="utf-8")
+    assert "GF_AUTH_ANONYMOUS_ORG_ROLE: Viewer" in compose
+    # They lead to Explore.
+    assert 'GF_USERS_VIEWERS_CAN_EDIT: "true"' in compose
+
+
 def test_with_tempo_instead_of_jaeger() -> None:
     made = texts("tempo")
     assert "jaeger" not in "".join(made.values()).lower()
