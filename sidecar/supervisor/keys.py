@@ -27,6 +27,10 @@ class Keys:
         return {0: select.POLLIN} if listening else {}
 
     def move(self, ready: dict[int, int]) -> None:
+        if self._terminal.is_over:
+            self._terminal.not_taken(self._pending)
+            self._pending = b""
+            return
         if self._open and not self._pending and ready.get(0):
             try:
                 self._pending = os.read(0, _CHUNK_BYTES)

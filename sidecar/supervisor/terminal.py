@@ -9,10 +9,10 @@ import os
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
+    from typing import Any
+
     from sidecar.supervisor.companions import Companions
 
-_TYPED_AHEAD_BYTES = 4096
-_WORKED_OFF_MS = 20
 _DEFAULT_SIZE = (24 << 0 | 80 << 16).to_bytes(8, "little")
 
 
@@ -35,10 +35,14 @@ class Terminal:
         self.companions: Companions | None = None
         self._report = self._reporter = -1
         self._supervisor_pid = os.getpid()
-        self._saved: list[object] | None = None
+        self._saved: list[Any] | None = None
+        self._now: list[Any] | None = None
+        self._size = self._size_now = b""
+        self.is_over = False
+        self._unread = b""
         self._agent_shows = os.isatty(1)
         self._uncooked = False
-        self._given: list[object] | None = None
+        self._given: list[Any] | None = None
         self._copy_settings()
         if not (self.reads_keys and self.in_foreground()):
             self._cook(False)
@@ -94,12 +98,31 @@ class Terminal:
 
     def command_exited(self) -> None:
         """From here on the master side gives its end of file when nobody else holds the slave side."""
+        import termios
+
+        try:
+            self._look_at_the_commands()
+            if self.has_keys:
+                from sidecar.supervisor.typed import unread
+
+                self._unread = unread(self.slave)
+        except (OSError, termios.error):
+            pass  # hung up
+        self.is_over = True
         os.close(self.slave)
+
+    def not_taken(self, keys: bytes) -> None:
+        """Keys that did not get as far as the command's terminal before the command had ended."""
+        import termios
+
+        if self._now is not None and self._now[0] & termios.ICRNL:
+            keys = keys.replace(b"\r", b"\n")
+        self._unread += keys
 
     @property
     def has_keys(self) -> bool:
-        """The agent's terminal is in raw mode, its keys ours to relay."""
-        return self._saved is not None
+        """The agent's terminal is in raw mode and its keys are ours to relay, which ends with the command."""
+        return self._saved is not None and not self.is_over
 
     def copy_size(self) -> bool:
         """Give the command's terminal the agent's size (TIOCGWINSZ, ioctl_tty(2)).
@@ -116,6 +139,7 @@ class Terminal:
             except OSError:
                 return False
         try:
+            self._size = size
             if fcntl.ioctl(self.master, termios.TIOCGWINSZ, bytes(8)) == size:
                 return False
             fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
@@ -126,6 +150,8 @@ class Terminal:
     def take_keys(self) -> None:
         """Raw mode on the agent's terminal, if we are its foreground group: then its keys are ours to relay."""
         import termios
+
+        from sidecar.supervisor.typed import give_unechoed, rest_waiting
 
         if not self.reads_keys or self._saved is not None or not self.in_foreground():
             return
@@ -143,56 +169,78 @@ class Terminal:
             raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
             raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
             termios.tcsetattr(0, termios.TCSANOW, raw)
+            self._saved = settings
+            begun = rest_waiting(0)
+            if begun:
+                give_unechoed(self.master, self.slave, begun)
         except (OSError, termios.error):
-            return
-        self._saved = settings
+            if self._saved is None:
+                return
         self._cook(True)
 
     def take_typed_ahead(self) -> None:
-        """Give the command what was typed before our time, in whole lines.
-
-        It was echoed when it was typed, by the agent's terminal; so the command's is made not to echo until it has
-        worked that off, which the kernel does in a thread of its own, within some ms. Best before the command runs,
-        which then finds all as it should be.
-        """
-        import fcntl
+        """Give the command the whole lines that were typed before our time."""
         import termios
-        import time
+
+        from sidecar.supervisor.typed import give_unechoed, lines_waiting
 
         if not self.reads_keys or not self.in_foreground():
             return
         try:
             agent = termios.tcgetattr(0)
-            typed = _lines_typed(agent[6][termios.VEOF]) if agent[3] & termios.ICANON else b""
-            if not typed:
-                return
-            settings = termios.tcgetattr(self.slave)
-            silent = [*settings]
-            silent[3] &= ~termios.ECHO
-            termios.tcsetattr(self.slave, termios.TCSANOW, silent)
-            os.write(self.master, typed)
-            for _ in range(_WORKED_OFF_MS):
-                waiting = int.from_bytes(fcntl.ioctl(self.slave, termios.FIONREAD, bytes(4)), "little")
-                if waiting >= typed.rfind(b"\n") + 1 and _is_readable(self.slave):
-                    break
-                time.sleep(0.001)
-            if termios.tcgetattr(self.slave)[3] == silent[3]:  # else the command has its own mind by now
-                termios.tcsetattr(self.slave, termios.TCSANOW, settings)
+            typed = lines_waiting(0, agent[6][termios.VEOF]) if agent[3] & termios.ICANON else b""
+            if typed:
+                give_unechoed(self.master, self.slave, typed)
         except (OSError, termios.error):
             return
 
     def give_back(self) -> None:
-        """The agent's terminal as it was."""
+        """The agent's terminal as it was, but for what the command has changed of its own, which it would have changed
+        of that. What was typed and nobody has read is there again for who reads next, where the kernel allows it."""
+        if self._saved is None:
+            if not self.reads_keys and self.agent is not None and self.in_foreground():
+                self._hand_on(self.agent, None)
+            return
+        settings, self._saved = self._saved, None
+        self._hand_on(0, settings)
+        self._cook(False)
+
+    def _hand_on(self, agent: int, saved: "list[Any] | None") -> None:
+        import fcntl
         import termios
 
-        if self._saved is None:
-            return
+        settings = saved
         try:
-            termios.tcsetattr(0, termios.TCSANOW, self._saved)  # type: ignore[arg-type]  # what tcgetattr gave
+            if not self.is_over:
+                self._look_at_the_commands()
+            settings = saved or termios.tcgetattr(agent)
+            if self._given is not None and self._now is not None:
+                settings = _changed(settings, self._given, self._now)
+            if self._unread:
+                self._type_again(agent, settings)
+            if saved or settings != termios.tcgetattr(agent):
+                termios.tcsetattr(agent, termios.TCSANOW, settings)
+            if self._size and self._size_now not in (b"", self._size):
+                fcntl.ioctl(agent, termios.TIOCSWINSZ, self._size_now)
         except (OSError, termios.error):
-            pass
-        self._saved = None
-        self._cook(False)
+            return
+
+    def _look_at_the_commands(self) -> None:
+        """Settings and size of the command's terminal, while it is there."""
+        import fcntl
+        import termios
+
+        self._now = termios.tcgetattr(self.slave)
+        self._size_now = fcntl.ioctl(self.slave, termios.TIOCGWINSZ, bytes(8))
+
+    def _type_again(self, agent: int, settings: "list[Any]") -> None:
+        from sidecar.supervisor.typed import type_again
+
+        keys, self._unread = self._unread, b""
+        try:
+            type_again(agent, keys, settings)
+        except OSError:
+            return  # the kernel does not allow it: they are gone
 
     def _cook(self, cooked: bool) -> None:
         """Output is processed once (a newline becomes CR NL, say): by the command's terminal while the agent's is raw,
@@ -241,6 +289,14 @@ class Terminal:
             return
 
 
+def _changed(settings: "list[Any]", given: "list[Any]", now: "list[Any]") -> "list[Any]":
+    """`settings` with each flag, speed and key that is another one in `now` than in `given` (all as of tcgetattr)."""
+    flags = [old & ~(was ^ new) | new & (was ^ new) for old, was, new in zip(settings[:4], given, now, strict=False)]
+    speeds = [new if new != was else old for old, was, new in zip(settings[4:6], given[4:], now[4:], strict=False)]
+    keys = [new if new != was else old for old, was, new in zip(settings[6], given[6], now[6], strict=True)]
+    return [*flags, *speeds, keys]
+
+
 def _has_companions(pid: int, proc: str = "/proc") -> bool:
     """Whether we, a session's leader, were started by a supervisor: then its companions make us a job, and stoppable.
 
@@ -260,23 +316,3 @@ def _has_companions(pid: int, proc: str = "/proc") -> bool:
         except OSError:
             continue
     return False
-
-
-def _lines_typed(end_of_file: bytes) -> bytes:
-    """What was typed before our time, as keys. Read while the terminal still gives whole lines: in raw mode a
-    waiting end of file would come out as a NUL."""
-    typed = b""
-    while len(typed) < _TYPED_AHEAD_BYTES and _is_readable(0):
-        line = os.read(0, _TYPED_AHEAD_BYTES)
-        typed += line or end_of_file
-        if not line:
-            break
-    return typed
-
-
-def _is_readable(descriptor: int) -> bool:
-    import select
-
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))

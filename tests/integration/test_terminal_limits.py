@@ -1,4 +1,4 @@
-"""What a terminal of the command's own cannot do, as docs/supervision.md says it: each bare, and wrapped."""
+"""The agent's terminal before and after the command that had one of its own: each bare, and wrapped."""
 
 import os
 import pty
@@ -11,6 +11,15 @@ import pytest
 from supervised import Installation
 
 WAIT_S = 20.0
+
+
+def _tiocsti_works() -> bool:
+    """From Linux 6.2 on there is a switch, which capable(CAP_SYS_ADMIN) does not need."""
+    switch = Path("/proc/sys/dev/tty/legacy_tiocsti")
+    return not switch.exists() or switch.read_text().strip() == "1" or os.geteuid() == 0
+
+
+TIOCSTI_WORKS = _tiocsti_works()
 
 
 class Shell:
@@ -47,26 +56,77 @@ class Shell:
         return said
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_keys_for_the_shell_that_were_typed_meanwhile_are_gone(
-    sidecar: Installation, tmp_path: Path, wrapped: bool
+def _both(sidecar: Installation, of_one: Callable[[str], bytes]) -> None:
+    """`of_one` gets the wrapper's words, and returns what was seen."""
+    bare, wrapped = of_one(""), of_one(f"{sidecar.script} run -- ")
+    assert wrapped == bare
+
+
+# What the command does first, what the shell does after it, keys typed before the end and after it, what is read then.
+AFTERWARDS = {
+    "a line": ("", "read one; echo got=$one", b"first\n", b"", b"got=first"),
+    "lines and the beginning of one": (
+        "", "read a; read b; read c; echo got=$a,$b,$c", b"one\ntwo\nthr", b"ee\n", b"got=one,two,three",
+    ),
+    "an end of file": ("", "cat; echo end", b"first\n\x04", b"", b"first\r\nend"),
+    "keys without lines": ("stty -icanon -echo; ", "dd bs=1 count=4 2>&-; stty sane", b"a\x7fbcd", b"", b"a\x7fbc"),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not TIOCSTI_WORKS, reason="this kernel lets nobody put keys back (dev.tty.legacy_tiocsti)")
+@pytest.mark.parametrize(
+    ("first", "afterwards", "before", "after", "read"), AFTERWARDS.values(), ids=AFTERWARDS.keys()
+)
+def test_keys_that_the_command_has_not_read_are_for_who_reads_next(
+    sidecar: Installation, tmp_path: Path, first: str, afterwards: str, before: bytes, after: bytes, read: bytes
 ) -> None:
-    os.mkfifo(tmp_path / "go")
-    command = shlex.join(["sh", "-c", f"echo ready; read x < {tmp_path}/go"])
-    prefix = f"{sidecar.script} run -- " if wrapped else ""
-    shell = Shell(f"{prefix}{command}; echo over; read line; echo got=$line", sidecar.environ)
-    shell.until(lambda said: b"ready" in said)
-    shell.type(b"first\n")
-    shell.until(lambda said: b"first" in said)
-    (tmp_path / "go").write_text("\n")
-    shell.until(lambda said: b"over" in said)
-    shell.type(b"second\n")
-    assert (b"got=second" if wrapped else b"got=first") in shell.end()
+    def of_one(wrapper: str) -> bytes:
+        os.mkfifo(tmp_path / "go")
+        command = shlex.join(["sh", "-c", f"{first}echo ready; read x < {tmp_path}/go"])
+        shell = Shell(f"{wrapper}{command}; echo over; {afterwards}", sidecar.environ)
+        shell.until(lambda said: b"ready" in said)
+        shell.type(before)
+        if not first:
+            shell.until(lambda said: before.rstrip(b"\n\x04").rpartition(b"\n")[2] in said)
+        (tmp_path / "go").write_text("\n")
+        (tmp_path / "go").unlink()
+        shell.until(lambda said: b"over" in said)
+        shell.type(after)
+        said = shell.end()
+        assert read in said
+        return said
+
+    _both(sidecar, of_one)
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_a_change_of_the_terminals_settings_ends_with_the_command(sidecar: Installation, wrapped: bool) -> None:
-    prefix = f"{sidecar.script} run -- " if wrapped else ""
-    shell = Shell(f"{prefix}stty -echo; stty -a", sidecar.environ)
-    words = shell.end().split()
-    assert (b"echo" in words, b"-echo" in words) == ((True, False) if wrapped else (False, True))
+@pytest.mark.parametrize("after", ["", "; sleep .3"], ids=["at once", "later"])
+def test_the_beginning_of_a_line_typed_ahead_is_echoed_once(sidecar: Installation, tmp_path: Path, after: str) -> None:
+    def of_one(wrapper: str) -> bytes:
+        os.mkfifo(tmp_path / "go")
+        shell = Shell(f"echo ready; read x < {tmp_path}/go; {wrapper}sh -c 'echo runs{after}; cat'", sidecar.environ)
+        shell.until(lambda said: b"ready" in said)
+        shell.type(b"one\ntw")
+        shell.until(lambda said: b"tw" in said)
+        (tmp_path / "go").write_text("\n")
+        (tmp_path / "go").unlink()
+        shell.until(lambda said: said.count(b"one") == 2)
+        shell.type(b"o\n\x04")
+        return shell.end()
+
+    _both(sidecar, of_one)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "$W stty -echo; stty -a",
+        "$W stty raw; stty -a; stty sane",
+        "$W stty intr ^K erase ^H -ixon; stty -a",
+        "$W stty rows 33 cols 44; stty size; stty -a",
+        "$W sh -c 'stty -echo; kill -9 $$'; stty -a",
+        "$W sh -c 'stty -echo <&1' </dev/null; stty -a",
+        "stty -echo; $W stty echo; $W stty -a; stty -a",
+    ],
+)
+def test_what_the_command_changes_of_its_terminal_stays_changed(sidecar: Installation, script: str) -> None:
+    _both(sidecar, lambda wrapper: Shell(script.replace("$W ", wrapper), sidecar.environ).end())
