@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+BAD_OUTCOMES = ("lost", "timeout", "silence_timeout")
+"""What the error budget is spent on: commands that did not end by themselves, nor by somebody's wish."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameters:

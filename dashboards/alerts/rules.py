@@ -5,7 +5,7 @@ Traps that are walked around here:
 - A series that was pushed lives for five minutes after its command has ended, and one that a Collector shows for
   one: `timestamp()` tells how old the sample is, and what is old counts for nothing.
 - `for` over `increase(x[w])` waits on top of a window, and never fires where it is longer: there it is 0.
-- A counter that first appears with 1 has no `increase`: ours are born at 0, the SDK's are not.
+- A counter that first appears with 1 has no `increase`: the daemon's begin with 0, and show it for 30 s.
 - `absent(x == 1)` is also true where x is 2: `absent` gets a bare selector.
 - `and` and `unless` without `on` match on all labels, and so on none between two metrics.
 - 0/0 is NaN, which no comparison is true of: a share is compared by multiplication, or of enough commands only.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dashboards.alerts.parameters import duration
+from dashboards.alerts.parameters import BAD_OUTCOMES, duration
 from sidecar.core.verdict_names import MAY_BE_HUNG, NEEDS_SOMEONE
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _telemetry(p: Parameters) -> Iterator[Alert]:
         TICKET,
         f"sum by ({_HOST}, signal) (\n  increase(sidecar_spool_dropped_total{{{p.selector}}}[{window}])\n) > 0\n"
         f"or\nsum by ({_HOST}) (\n  increase({full}[{window}])\n) > 0\n"
-        # Born with its first drop.
+        # Born with its first drop; whoever scrapes less often than every 30 s has not seen its 0.
         f"or\nsum by ({_HOST}) (\n  {full}\n  unless\n  {full} offset {window}\n) > 0",
         f"Telemetry of {_MACHINE} was dropped: {_COUNT} records in {window}",
         "Of instance {{ $labels.instance }}, {{ or $labels.signal `a queue in memory` }}. Traces of then have gaps.",
@@ -178,11 +178,16 @@ def _telemetry(p: Parameters) -> Iterator[Alert]:
 
 def _burns(p: Parameters) -> Iterator[Alert]:
     count = "sidecar_command_duration_seconds_count"
-    bad = 'outcome=~"lost|timeout|silence_timeout"'
+    bad = f'outcome=~"{"|".join(BAD_OUTCOMES)}"'
 
     def ended(window_s: int, more: str = "") -> str:
         labels = ",".join(filter(None, (p.selector, more)))
         return f"sum by (job) (increase({count}{{{labels}}}[{duration(window_s)}]))"
+
+    def most(by: str, shown: str, window_s: int) -> str:
+        """The three that spend the most, by these labels."""
+        query = f"topk(3, sum by ({by}) (increase({count}{{{bad},job=%q}}[{duration(window_s)}])))"
+        return _listed(query, "$labels.job", f"{shown} ({{{{ printf `%.0f` .Value }}}}); ")
 
     for factor, long_s, short_s, severity in p.burn_windows:
         share = round(factor * (1 - p.objective), 6)
@@ -193,12 +198,10 @@ def _burns(p: Parameters) -> Iterator[Alert]:
             f"{ended(short_s, bad)} > {share} * {ended(short_s)}\nand on (job)\n{ended(long_s)} >= {p.burn_least}",
             f"{_COUNT} commands of {{{{ $labels.job }}}} were lost or stopped in {duration(long_s)}",
             f"More than {share:.1%} of all, in the last {duration(short_s)} too: {factor:g} times what "
-            f"{p.objective:.0%} allows. Traces: the exemplars of {count.removesuffix('_count')}_bucket. Most are on: "
-            + _listed(
-                f"topk(3, sum by (host_name, instance) (increase({count}{{{bad},job=%q}}[{duration(long_s)}])))",
-                "$labels.job",
-                "{{ or .Labels.host_name .Labels.instance }} ({{ printf `%.0f` .Value }}); ",
-            ),
+            f"{p.objective:.0%} allows. Traces: the exemplars of {count.removesuffix('_count')}_bucket. Most are of: "
+            + most("family", "{{ .Labels.family }}", long_s)
+            + "Most are on: "
+            + most("host_name, instance", "{{ or .Labels.host_name .Labels.instance }}", long_s),
             labels={"window": duration(long_s)},
         )
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from grafana_foundation_sdk.builders import dashboard, table
 from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, VariableOption, VariableRefresh, VariableSort
 
+from dashboards.alerts.parameters import BAD_OUTCOMES
 from dashboards.grafana import panels, session, sources
 from dashboards.grafana.series import increase, one_of, or_zero, series
 from sidecar.core.verdict_names import MAY_BE_HUNG, NEEDS_SOMEONE
@@ -212,8 +213,12 @@ def _history(made: dashboard.Dashboard) -> dashboard.Dashboard:
     active, verdicts = series("sidecar.commands.active", _FAMILY), series("sidecar.verdicts", _FAMILY)
     started, lost = series("sidecar.commands.started", _FAMILY), series("sidecar.commands.lost", _FAMILY)
     silences = series("sidecar.command.silence.duration", _FAMILY, part="bucket")
-    by_family = f"sum by (family, le) ({increase(silences)})"
-    ended = increase(series("sidecar.command.duration", part="count"))
+    silence_of = f"sum by (family, le) ({increase(silences)})"
+    durations = series("sidecar.command.duration", _FAMILY, part="bucket")
+    duration_of = f"sum by (family, le) ({increase(durations)})"
+    beats = increase(series("sidecar.heartbeats", _FAMILY))
+    ended = increase(series("sidecar.command.duration", _FAMILY, part="count"))
+    badly = increase(series("sidecar.command.duration", _FAMILY, one_of("outcome", BAD_OUTCOMES), part="count"))
     made = made.with_row(dashboard.Row("History"))
     for panel in (
         panels.curves(
@@ -239,12 +244,22 @@ def _history(made: dashboard.Dashboard) -> dashboard.Dashboard:
         ),
         panels.curves(
             "Heartbeats",
-            "Heartbeats of silent commands, by the verdict they carried. Of all programs.",
-            [
-                sources.range_query(
-                    _some(f"sum by (verdict) ({increase(series('sidecar.heartbeats'))})", "verdict"), "{{verdict}}"
-                )
-            ],
+            "Heartbeats of silent commands, by the verdict they carried: how much of the silence was of which kind.",
+            [sources.range_query(_some(f"sum by (verdict) ({beats})", "verdict"), "{{verdict}}")],
+            panels.PLAIN,
+            stacked=True,
+        ),
+        panels.curves(
+            "Verdicts by program",
+            "Changes of verdict, by program: whose silences are told anew again and again.",
+            [sources.range_query(_some(f"sum by (family) ({increase(verdicts)})", "family"), "{{family}}")],
+            panels.PLAIN,
+            stacked=True,
+        ),
+        panels.curves(
+            "Heartbeats by program",
+            "Heartbeats of silent commands, by program: which of them are silent, and for how much of the time.",
+            [sources.range_query(_some(f"sum by (family) ({beats})", "family"), "{{family}}")],
             panels.PLAIN,
             stacked=True,
         ),
@@ -269,22 +284,32 @@ def _history(made: dashboard.Dashboard) -> dashboard.Dashboard:
         ),
         panels.heat(
             "Durations",
-            "How long ended commands ran. Of all programs.",
-            sources.heatmap_query(
-                or_zero(f"sum by (le) ({increase(series('sidecar.command.duration', part='bucket'))})", le="+Inf")
-            ),
+            "How long ended commands ran.",
+            sources.heatmap_query(or_zero(f"sum by (le) ({increase(durations)})", le="+Inf")),
         ),
         panels.curves(
             "Longest silence by program, 95th percentile",
             "Of the commands that ended within the rate interval; as coarse as the buckets are.",
-            [sources.range_query(_some(f"histogram_quantile(0.95, {by_family})", "family"), "{{family}}")],
+            [sources.range_query(_some(f"histogram_quantile(0.95, {silence_of})", "family"), "{{family}}")],
+            panels.SECONDS,
+        ),
+        panels.curves(
+            "Duration by program, 95th percentile",
+            "Of the commands that ended within the rate interval; as coarse as the buckets are.",
+            [sources.range_query(_some(f"histogram_quantile(0.95, {duration_of})", "family"), "{{family}}")],
             panels.SECONDS,
         ),
         panels.curves(
             "Ended by outcome",
-            "How commands ended: exited, signaled, timeout, silence_timeout, cancelled, spawn_failed or lost. "
-            "Of all programs.",
+            "How commands ended: exited, signaled, timeout, silence_timeout, cancelled, spawn_failed or lost.",
             [sources.range_query(_some(f"sum by (outcome) ({ended})", "outcome"), "{{outcome}}")],
+            panels.COMMANDS,
+            stacked=True,
+        ),
+        panels.curves(
+            "Lost or stopped by a limit, by program",
+            "What the error budget is spent on: commands that were lost, or stopped by a limit of time or of silence.",
+            [sources.range_query(_some(f"sum by (family) ({badly})", "family"), "{{family}}")],
             panels.COMMANDS,
             stacked=True,
         ),

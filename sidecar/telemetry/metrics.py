@@ -1,8 +1,8 @@
 """The metrics: counters that are told, gauges that look at the running commands when they are asked.
 
 All names, units and texts come from the registry. Every label is bounded: a program's name by the list of
-families, a verdict by the list of verdicts. Counters are born at 0, since `increase()` of a series that first
-appears with 1 is 0: the first lost command of a host would raise no alarm.
+families, a verdict by the list of verdicts. The counters of commands are there with 0 from the start: the first lost
+command of a host raises an alarm at once. Those that would be thousands of zeros are born by `newborn`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.sdk.metrics import Counter, Histogram, ObservableUpDownCounter
 from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
 from sidecar import __version__
+from sidecar.core.lifecycle import SETTLE_REASONS
 from sidecar.core.verdict_names import ALL, NO_VERDICT, label_of
 from sidecar.telemetry.conventions.metrics import METRICS
 from sidecar.telemetry.suspects import SHOWN, Suspect, most_overdue, suspects_among
@@ -20,7 +22,7 @@ from sidecar.telemetry.suspects import SHOWN, Suspect, most_overdue, suspects_am
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from opentelemetry.metrics import Counter, Histogram, MeterProvider
+    from opentelemetry import metrics as api
     from opentelemetry.trace import SpanContext
 
     from sidecar.core.command import Command
@@ -46,7 +48,7 @@ class Metrics:
 
     def __init__(
         self,
-        meters: MeterProvider,
+        meters: api.MeterProvider,
         families: Families,
         monotonic_ns: Callable[[], int],
         unix_ns: Callable[[], int],
@@ -60,7 +62,6 @@ class Metrics:
         self._monotonic_ns = monotonic_ns
         self._unix_ns = unix_ns
         self._loop_unix_ns = unix_ns()
-        self._families_seen: set[str] = set()
         self._daemon = daemon
         self._suspect_after_ms = suspect_after_ns // 1_000_000
         self._started = self._counter("sidecar.commands.started")
@@ -80,27 +81,24 @@ class Metrics:
             self._bear_at_zero()
 
     def started(self, command: Command) -> None:
-        family = self._families.of(command.identity["program"])
-        self._meet(family)
-        self._started.add(1, {"family": family})
+        self._started.add(1, {"family": self._family(command)})
 
     def heartbeat(self, command: Command) -> None:
-        self._heartbeats.add(1, {"verdict": label_of(command.standing_verdict)})
+        verdict = label_of(command.standing_verdict)
+        self._heartbeats.add(1, {"family": self._family(command), "verdict": verdict})
 
     def verdict(self, command: Command) -> None:
-        family = self._families.of(command.identity["program"])
-        self._meet(family)
-        self._verdicts.add(1, {"family": family, "verdict": label_of(command.verdict)})
+        self._verdicts.add(1, {"family": self._family(command), "verdict": label_of(command.verdict)})
 
     def settled(self, command: Command, span: SpanContext) -> None:
         """`span` becomes the exemplar of the histograms, when it is sampled."""
         settled = command.settled or {}
-        family = self._families.of(command.identity["program"])
+        family, outcome = self._family(command), settled["reason"]
         context = set_span_in_context(NonRecordingSpan(span))
-        self._duration.record(settled["elapsedMs"] / 1000, {"outcome": settled["reason"]}, context)
-        if settled["reason"] != "spawn_failed":
+        self._duration.record(settled["elapsedMs"] / 1000, {"family": family, "outcome": outcome}, context)
+        if outcome != "spawn_failed":
             self._silence.record(settled["longestSilenceMs"] / 1000, {"family": family}, context)
-        if settled["reason"] == "lost":
+        if outcome == "lost":
             self._lost.add(1, {"family": family})
 
     def loop_alive(self) -> None:
@@ -125,16 +123,9 @@ class Metrics:
         for family in self._families.all:
             self._started.add(0, {"family": family})
             self._lost.add(0, {"family": family})
-        for verdict in (*ALL, NO_VERDICT):
-            self._heartbeats.add(0, {"verdict": verdict})
 
-    def _meet(self, family: str) -> None:
-        # Not for every family at the start: that is two thousand series of which a host needs a hundred. A first
-        # verdict comes a silent interval after the first command, so the zeros are exported before it.
-        if self._daemon and family not in self._families_seen:
-            self._families_seen.add(family)
-            for verdict in ALL:
-                self._verdicts.add(0, {"family": family, "verdict": verdict})
+    def _family(self, command: Command) -> str:
+        return self._families.of(command.identity["program"])
 
     def _running(self) -> list[Command]:
         for _ in range(_TRIES):
@@ -149,7 +140,7 @@ class Metrics:
         zeros = self._families.all if self._daemon else ()
         counts = {(family, state): 0 for family in zeros for state in STATES}
         for command in commands:
-            key = self._families.of(command.identity["program"]), STATES[command.silent]
+            key = self._family(command), STATES[command.silent]
             counts[key] = counts.get(key, 0) + 1
         for (family, state), count in counts.items():
             yield Observation(count, {"family": family, "state": state})
@@ -173,11 +164,11 @@ class Metrics:
     def _loop(self, commands: list[Command], now_ns: int) -> Iterator[Observation]:
         yield Observation(self._loop_unix_ns / _NS_PER_S)
 
-    def _counter(self, name: str) -> Counter:
+    def _counter(self, name: str) -> api.Counter:
         known = METRICS[name]
         return self._meter.create_counter(name, known.unit, known.brief)
 
-    def _histogram(self, name: str) -> Histogram:
+    def _histogram(self, name: str) -> api.Histogram:
         known = METRICS[name]
         return self._meter.create_histogram(
             name, known.unit, known.brief, explicit_bucket_boundaries_advisory=known.bounds
@@ -197,9 +188,15 @@ class Metrics:
         create(name, [callback], known.unit, known.brief)
 
 
-def cardinality_limit(families: Families) -> int:
-    """The most label sets one of our instruments can have; the SDK's own limit of 2,000 is below it for long lists."""
-    return max(2000, len(families.all) * (len(ALL) + 1))
+def cardinality_limits(families: Families) -> dict[type, int]:
+    """The most label sets an instrument of each kind can have; above the SDK's own limit of 2,000 for counters, and for
+    all of them where the list of families is long."""
+    sdk, count = 2000, len(families.all)
+    return {
+        Counter: max(sdk, count * len((*ALL, NO_VERDICT))),
+        Histogram: max(sdk, count * len(SETTLE_REASONS)),
+        ObservableUpDownCounter: max(sdk, count * len(STATES)),
+    }
 
 
 def _worst_age_s(commands: list[Command], now_ns: int) -> float:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.sdk.metrics import (
     AlwaysOffExemplarFilter,
     AlwaysOnExemplarFilter,
-    Counter,
     MeterProvider,
     TraceBasedExemplarFilter,
 )
@@ -26,10 +25,11 @@ from sidecar.telemetry.environment import sdk_environ
 from sidecar.telemetry.export_metrics import exporter_metrics, observe_spool
 from sidecar.telemetry.families import Families
 from sidecar.telemetry.logs import LogEvents
-from sidecar.telemetry.metrics import Metrics, cardinality_limit
+from sidecar.telemetry.metrics import Metrics, cardinality_limits
+from sidecar.telemetry.newborn import BornAtZero, hold_of
+from sidecar.telemetry.readers import OtlpReader
 from sidecar.telemetry.sender import Sender
 from sidecar.telemetry.spool import Spool
-from sidecar.telemetry.suspects import OtlpReader
 from sidecar.telemetry.targets import SIGNALS, Signal, Target, target_of
 
 if TYPE_CHECKING:
@@ -167,8 +167,8 @@ class Outputs:
         if self._settings.prometheus_port:
             from sidecar.telemetry.prometheus import PrometheusEndpoint
 
-            limit = cardinality_limit(self._families)
-            self.prometheus = PrometheusEndpoint(self._settings.prometheus_port, meters, limit)
+            limits = cardinality_limits(self._families)
+            self.prometheus = PrometheusEndpoint(self._settings.prometheus_port, meters, limits)
 
     def _build_otlp_metrics(self, meters: MeterProvider) -> None:
         target = self.targets.get("metrics")
@@ -183,7 +183,7 @@ class Outputs:
             self._otlp_reader = OtlpReader(
                 exporter,
                 self._settings.metric_export_interval_ns / 1e6,
-                cardinality_limits={Counter: cardinality_limit(self._families)},
+                cardinality_limits=cardinality_limits(self._families),
             )
             meters.add_metric_reader(self._otlp_reader)
 
@@ -201,7 +201,8 @@ class Outputs:
         for reader in (self._otlp_reader, self.prometheus.reader if self.prometheus else None):
             if reader is not None:
                 reader.suspects = self.metrics.named_commands
-
+                if daemon:
+                    reader.newborn = BornAtZero(hold_of(self._settings.metric_export_interval_ns))
         if daemon:
             observe_spool(self.spool, meters)
 

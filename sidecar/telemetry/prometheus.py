@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from opentelemetry.sdk.metrics import Counter
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.registry import Collector
 
-from sidecar.telemetry.suspects import PrometheusReader
+from sidecar.telemetry.readers import PrometheusReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from opentelemetry.sdk.metrics import MeterProvider
     from prometheus_client import Metric
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
 class PrometheusEndpoint:
     """Serves one meter provider's metrics at `url`. OSError where the port is taken."""
 
-    def __init__(self, port: int, meters: MeterProvider, cardinality_limit: int) -> None:
+    def __init__(self, port: int, meters: MeterProvider, cardinality_limits: Mapping[type, int]) -> None:
         # Registries of our own: the library's default one brings python_gc_* and process_* along.
         collected, served = CollectorRegistry(), CollectorRegistry()
         # Scope labels would be three more on every series, the same on each, and a version among them: every
         # upgrade of ours would be new series all over.
         self.reader = PrometheusReader(
-            scope_info_enabled=False, registry=collected, cardinality_limits={Counter: cardinality_limit}
+            scope_info_enabled=False, registry=collected, cardinality_limits=cardinality_limits
         )
         served.register(_OneAtATime(collected))
         self._server, self._thread = start_http_server(port, addr="127.0.0.1", registry=served)

@@ -9,27 +9,17 @@ that runs for weeks gets there.
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.sdk.metrics.export import (
-    Gauge,
-    Metric,
-    MetricReader,
-    MetricsData,
-    NumberDataPoint,
-    PeriodicExportingMetricReader,
-)
+from opentelemetry.sdk.metrics.export import Gauge, Metric, MetricsData, NumberDataPoint
 
 from sidecar.core.suspicion import may_be_hung
 from sidecar.core.verdict_names import label_of
 from sidecar.telemetry.conventions.metrics import METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from sidecar.core.command import Command
     from sidecar.telemetry.families import Families
@@ -118,32 +108,3 @@ def with_suspects(data: MetricsData, suspects: Iterable[Suspect], now_unix_ns: i
             for resource_metrics in data.resource_metrics
         ]
     )
-
-
-class _SuspectsMixin(MetricReader):
-    """A reader that adds `suspects()` to what it received, before it passes that on."""
-
-    suspects: Callable[[], tuple[list[Suspect], int]] | None = None
-    """Returns the worst suspects and the wall time; set once the metrics exist."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        # First of all: the base class starts the thread.
-        self._made_in_pid = os.getpid()
-        super().__init__(*arguments, **options)
-
-    def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:
-        if os.getpid() != self._made_in_pid:
-            # The SDK starts its threads anew in a forked child, which would then write the same series as we do,
-            # with counts that stand still. SystemExit ends that thread alone, without a word.
-            sys.exit()
-        if self.suspects is not None:
-            metrics_data = with_suspects(metrics_data, *self.suspects())
-        super()._receive_metrics(metrics_data, timeout_millis, **kwargs)  # type: ignore[safe-super]  # a mixin
-
-
-class OtlpReader(_SuspectsMixin, PeriodicExportingMetricReader):
-    """The SDK's periodic reader, with suspects."""
-
-
-class PrometheusReader(_SuspectsMixin, PrometheusMetricReader):
-    """The SDK's Prometheus reader, with suspects."""

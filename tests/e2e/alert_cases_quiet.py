@@ -20,9 +20,9 @@ def daemon(number: int = 1, samples: int = 60, **metrics: str) -> dict[str, str]
         made[series("sidecar_spool_bytes", **host(number), signal=signal)] = f"4000x{samples}"
         made[series("sidecar_spool_dropped_total", **host(number), signal=signal)] = f"0x{samples}"
     for verdict in ("computing", "network_wait"):
-        made[series("sidecar_heartbeats_total", **host(number), verdict=verdict)] = f"0+3x{samples}"
+        made[series("sidecar_heartbeats_total", **host(number), family="psql", verdict=verdict)] = f"0+3x{samples}"
     for outcome in ("exited", "lost", "timeout"):
-        made[series("sidecar_command_duration_seconds_count", **host(number), outcome=outcome)] = (
+        made[series("sidecar_command_duration_seconds_count", **host(number), family="psql", outcome=outcome)] = (
             f"0+1x{samples}" if outcome == "exited" else f"0x{samples}"
         )
     made[series("up", job="sidecar", instance="127.0.0.1:8889")] = f"1x{max(samples, 60)}"

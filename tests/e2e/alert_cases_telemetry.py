@@ -108,11 +108,15 @@ def _burns() -> list[Case]:
                 {"job": job, "window": window, "severity": severity},
                 f"{lost} commands of {job} were lost or stopped in {window}",
                 f"More than {percent} of all, in the last {shorter} too: {factor} times what 98% allows. Traces: the "
-                f"exemplars of sidecar_command_duration_seconds_bucket. Most are on: build-1 ({lost}); ",
+                f"exemplars of sidecar_command_duration_seconds_bucket. Most are of: make ({lost}); "
+                f"Most are on: build-1 ({lost}); ",
             )
 
         def outcomes(job: str, **series_of: str) -> dict[str, str]:
-            return {series(count, **host(1, job), outcome=outcome): text for outcome, text in series_of.items()}
+            return {
+                series(count, **host(1, job), family="make", outcome=outcome): text
+                for outcome, text in series_of.items()
+            }
 
         # Of 3,000 that end in a step so many are lost that the share is reached at 36 of 60 steps, or 3 of 5.
         bad = round(share / 0.6 * 3000)

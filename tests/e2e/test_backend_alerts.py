@@ -11,6 +11,10 @@ from installed import Sidecar, suspect_frames
 from prometheus_backend import Alertmanager, Prometheus
 from stack import Stack
 
+from dashboards.alerts.files import rules_file
+from dashboards.alerts.parameters import Parameters
+from dashboards.alerts.rules import alerts
+
 RULES = """
 groups:
   - name: sidecar
@@ -35,6 +39,27 @@ def test_the_first_lost_command_raises_an_alert(stack: Stack, tmp_path: Path) ->
         running.kill()
         (alert,) = eventually("an alert", alertmanager.firing)
         assert (alert["alertname"], alert["family"], alert["job"]) == ("CommandLost", "tail", "sidecar")
+
+
+def test_the_first_command_of_a_daemon_that_times_out_is_in_the_burn_rate(stack: Stack, tmp_path: Path) -> None:
+    """A histogram has no series before there is something in it; that it begins with 0 all the same is the reader's."""
+    asked = Parameters(burn_least=1, burn_windows=((14.4, 60, 20, "page"),))
+    with (
+        Sidecar(tmp_path, stack.collector.http) as sidecar,
+        Alertmanager(tmp_path) as alertmanager,
+        Prometheus(
+            tmp_path,
+            {"sidecar-collector": stack.collector.prometheus},
+            rules_file([rule for rule in alerts(asked) if rule.name == "ErrorBudgetBurn"], asked),
+            alertmanager.address,
+        ) as prometheus,
+    ):
+        eventually("a first scrape", lambda: prometheus.values("up"))
+        # What daemons of other tests left in the Collector has to expire.
+        eventually("nothing was counted yet", lambda: not prometheus.ask("sidecar_command_duration_seconds_count"))
+        assert sidecar.start("sleep", "60", options=["--timeout", "1s"]).wait(20) == 124
+        (alert,) = eventually("an alert", alertmanager.firing)
+        assert (alert["alertname"], alert["window"], alert["job"]) == ("ErrorBudgetBurn", "1m", "sidecar")
 
 
 def test_a_suspect_that_has_ended_is_soon_gone(stack: Stack, tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ def _scrape(url: str) -> str:
 
 def test_scrape() -> None:
     clock = FakeClock()
-    settings = TelemetrySettings(prometheus_port=_free_port(), environ=ENVIRON)
+    # A series begins with 0, and stays at 0 for a few of these.
+    settings = TelemetrySettings(prometheus_port=_free_port(), environ=ENVIRON, metric_export_interval_ns=1)
     telemetry = Telemetry(settings, monotonic_ns=clock.monotonic_ns, unix_ns=clock.unix_ns)
     url = telemetry.status()["prometheus"]
     assert url.startswith("http://127.0.0.1:")
@@ -52,13 +53,19 @@ def test_scrape() -> None:
         r'sidecar_suspect_output_age_seconds\{family="make",session="s-1",trace_id="\w{32}",verdict="frozen"\} 20.0',
         text,
     )
+    assert 'sidecar_verdicts_total{family="make",verdict="frozen"} 0.0' in text
+    assert 'sidecar_heartbeats_total{family="make",verdict="frozen"} 0.0' in text
+    text = _scrape(url)
     assert 'sidecar_verdicts_total{family="make",verdict="frozen"} 1.0' in text
+    assert 'sidecar_heartbeats_total{family="make",verdict="frozen"} 1.0' in text
     script.lose()
     running.clear()
     telemetry.command_settled(script.command)
     text = _scrape(url)
     assert 'sidecar_commands_lost_total{family="make"} 1.0' in text
-    assert 'sidecar_command_duration_seconds_bucket{le="30.0",outcome="lost"} 1.0' in text
+    bucket = 'sidecar_command_duration_seconds_bucket{family="make",le="30.0",outcome="lost"}'
+    assert f"{bucket} 0.0" in text
+    assert f"{bucket} 1.0" in _scrape(url)
     assert "sidecar_suspect_output_age" not in text
     assert "sidecar_output_age_seconds 0.0" in text
     assert "python_gc" not in text
