@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from backends import Collector, eventually, get
 from installed import Sidecar, new_trace
+from log_order import assert_in_order
 
 from sidecar.testing.otlp import OtlpReceiver
 
@@ -138,6 +139,16 @@ def test_each_trace_comes_together_at_one_gateway(
 
 def page(gateway: Gateway) -> str:
     return get(f"http://{gateway.collector.prometheus}/metrics")
+
+
+def test_log_events_come_in_order_after_loki_was_away(tls: dict[str, str], tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path, tls)
+    try:
+        gateway.collector.start()
+        with Collector(tmp_path, "deploy/collector-agent.yaml", GATEWAY=gateway.collector.grpc, **tls) as agent:
+            assert_in_order(agent, gateway.backend)
+    finally:
+        gateway.stop()
 
 
 def test_without_a_certificate_nobody_gets_in(installed: str, tls: dict[str, str], tmp_path: Path) -> None:

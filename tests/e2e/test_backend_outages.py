@@ -12,6 +12,7 @@ import pytest
 from backends import Collector, eventually, get
 from installed import Sidecar, new_trace
 from jaeger_backend import Jaeger
+from log_order import assert_in_order
 
 from sidecar.testing.otlp import OtlpReceiver
 
@@ -105,3 +106,20 @@ def test_jaeger_is_away_and_the_collector_is_killed_meanwhile(installed: str, tm
 def accepted_spans(collector: Collector) -> float:
     lines = get(collector.own_metrics).splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("otelcol_receiver_accepted_spans"))
+
+
+@pytest.mark.parametrize("config", ["otel-config.yaml", "deploy/collector-agent.yaml"])
+def test_log_events_come_in_order_after_an_outage(config: str, tmp_path: Path) -> None:
+    with OtlpReceiver(grpc=True, path_prefix="/otlp") as backend:
+        collector = Collector(
+            tmp_path,
+            config,
+            LOGS_ENDPOINT=backend.http_endpoint,
+            GATEWAY=backend.grpc_endpoint.removeprefix("http://"),
+            GATEWAY_INSECURE="true",
+            TLS_CA="",
+            TLS_CERT="",
+            TLS_KEY="",
+        )
+        with collector:
+            assert_in_order(collector, backend)
