@@ -43,7 +43,11 @@ def fleet(traces: Traces) -> model.Dashboard:
     for variable in _variables(traces):
         made = made.with_variable(variable)
     made = made.link(
-        dashboard.DashboardLink("One session").url(f"/d/{session.UID}").keep_time(True).tooltip("One agent's run")
+        dashboard.DashboardLink("One session")
+        .url(f"/d/{session.UID}")
+        .keep_time(True)
+        .include_vars(True)
+        .tooltip("One agent's run")
     )
     return panels.finished(_health(_history(_now(made, traces))))
 
@@ -184,12 +188,10 @@ def _named(traces: Traces, title: str, description: str, metric: str) -> table.P
     }
     panel = panel.with_transformation(DataTransformerConfig("organize", options=arranged))
     trace_links = [
-        panels.link("Evidence and spans", f"/d/{session.UID}?var-trace=${{__value.raw}}&${{__url_time_range}}"),
+        panels.link("Evidence and spans", session.address("var-trace=${__value.raw}")),
         panels.link("Trace", _explore(traces, "${__value.raw}")),
     ]
-    session_links = [
-        panels.link("The session", f"/d/{session.UID}?var-session=${{__value.raw:percentencode}}&${{__url_time_range}}")
-    ]
+    session_links = [panels.link("The session", session.address("var-session=${__value.raw:percentencode}"))]
     colours = {"mode": "absolute", "steps": [{"value": None, "color": "orange"}, {"value": 600, "color": "red"}]}
     ages = panels.of_column(unit=panels.SECONDS, thresholds=colours)
     ages += panels.of_column(**{"custom.cellOptions": {"type": "color-text"}})

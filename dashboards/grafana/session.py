@@ -48,7 +48,13 @@ def session(traces: Traces) -> model.Dashboard:
         _text("trace", "Trace", "A trace id; for the timeline the whole of it"),
     ):
         made = made.with_variable(variable)
-    made = made.link(dashboard.DashboardLink("All commands").url("/d/sidecar").keep_time(True).tooltip("The fleet"))
+    made = made.link(
+        dashboard.DashboardLink("All commands")
+        .url("/d/sidecar")
+        .keep_time(True)
+        .include_vars(True)
+        .tooltip("The fleet")
+    )
     made = made.with_row(dashboard.Row("The run"))
     for panel in (
         _count("Started", "Commands started in the time range.", '|~ " started$"'),
@@ -82,7 +88,7 @@ def session(traces: Traces) -> model.Dashboard:
                 links=[
                     panels.link(
                         "Show it below",
-                        f"/d/{UID}?var-trace=${{__value.raw}}&var-session=${{session:percentencode}}&${{__url_time_range}}",
+                        address("var-trace=${__value.raw}&var-session=${session:percentencode}"),
                     )
                 ]
             ),
@@ -128,6 +134,11 @@ def session(traces: Traces) -> model.Dashboard:
     ):
         made = made.with_panel(line)
     return panels.finished(made)
+
+
+def address(variables: str) -> str:
+    """A link to this page: with `variables`, and the data sources and the time of the page that it is on."""
+    return f"/d/{UID}?{variables}&${{traces:queryparam}}&${{logs:queryparam}}&${{__url_time_range}}"
 
 
 def _silence(which: str) -> Query:

@@ -249,6 +249,13 @@ def test_the_events_are_all_of_the_session(run: Run) -> None:
     assert all(each.line and each.labels["service_name"] == "sidecar" for each in events)
 
 
+def test_an_event_is_within_lokis_limits(run: Run) -> None:
+    """Loki's own `max_structured_metadata_entries_count` and `max_structured_metadata_size`."""
+    for each in run.entries:
+        assert len(each.labels) <= 128
+        assert sum(len(name) + len(value.encode()) for name, value in each.labels.items()) <= 64_000
+
+
 def test_a_spans_link_leads_to_the_log_events_of_its_trace(run: Run) -> None:
     assert LINKED is not None
     asked = LINKED[1].replace("$${__trace.traceId}", run.traces["badly"])

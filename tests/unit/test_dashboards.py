@@ -182,8 +182,17 @@ def test_links_of_the_suspects_lead_to_the_trace_and_the_session() -> None:
         assert path == f"/d/{MADE['session.json']['uid']}"
         variable = query.partition("=")[0].removeprefix("var-")
         assert variable in {each["name"] for each in MADE["session.json"]["templating"]["list"]}
+        # Who has chosen data sources keeps them.
+        assert "&${traces:queryparam}&${logs:queryparam}&" in query
     panes = json.loads(unquote(links["Trace"].partition("panes=")[2]))
     assert panes == {"t": {"datasource": "${traces}", "queries": [{"refId": "A", "query": "${__value.raw}"}]}}
+
+
+def test_pages_lead_to_each_other_and_variables_go_along() -> None:
+    for name, other in (("session.json", "sidecar.json"), ("sidecar.json", "session.json")):
+        (link,) = MADE[name]["links"]
+        assert link["url"] == f"/d/{MADE[other]['uid']}"
+        assert (link["keepTime"], link["includeVars"]) == (True, True)
 
 
 def test_the_provisioned_data_sources_are_those_the_pages_begin_with() -> None:
