@@ -68,6 +68,14 @@ class Sidecar:
     def socket_path(self) -> str:
         return self.environ["SIDECAR_SOCKET"]
 
+    def of_daemon(self) -> dict[str, str]:
+        """What leads to this daemon and sets it up. Not the folders of a user: an agent's are below its own home."""
+        return {
+            name: value
+            for name, value in self.environ.items()
+            if name.startswith("SIDECAR_") or name == "XDG_RUNTIME_DIR"
+        }
+
     def start_daemon(self) -> None:
         with open(self.folder / "daemon.out", "ab") as log:
             self._daemon = subprocess.Popen(

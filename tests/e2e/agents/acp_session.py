@@ -107,8 +107,7 @@ def run(agent: Agent, program: str, folder: Path, command: str, *, wrapped: bool
         environ |= agent.configure(home)
         if wrapped:
             sidecar = stack.enter_context(Sidecar(folder, receiver.http_endpoint, 10.0))
-            ours = {name: value for name, value in sidecar.environ.items() if name.startswith(("SIDECAR_", "XDG_"))}
-            environ = set_up(agent, environ | ours, home.workspace)
+            environ = set_up(agent, environ | sidecar.of_daemon(), home.workspace)
             words = [str(SCRIPT), "bridge", "acp", "--", *words]
         errors = stack.enter_context(open(folder / "stderr", "wb"))
         try:

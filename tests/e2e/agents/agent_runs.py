@@ -1,5 +1,6 @@
 """The agents' runs, all begun at once: they wait far more than they work."""
 
+import signal
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +19,8 @@ ENDLESS = "sleep 3001 & sleep 3002; echo never"
 ENDLESS_TOLD = f"touch running; {ENDLESS}"
 PARTIAL = ("--include-partial-messages",)
 AT_ONCE = 6
+Kinds = dict[str, tuple[Callable[[Agent], str], dict[str, Any]]]
+"""KIND: the command, and how its agent is run."""
 
 
 def silent(agent: Agent) -> str:
@@ -26,35 +29,42 @@ def silent(agent: Agent) -> str:
 
 
 class Runs:
-    """Over ACP `of(NAME, KIND)`: silent (wrapped), bare (the same command, unwrapped) or cancelled. In stream-json
-    `headless(NAME, KIND)`: headless, partial (with partial messages), ended (by SIGTERM), bare-headless, bare-ended."""
+    """Over ACP `of(NAME, KIND)`: silent (wrapped), bare (the same command, unwrapped) or cancelled. Headless
+    `headless(NAME, KIND)`: headless, ended (by SIGTERM), bare-headless, bare-ended; in stream-json partial (with
+    partial messages) too, and without a bridge interrupted (by SIGINT) and bare-interrupted."""
 
-    def __init__(self, folder: Path, over_acp: Iterable[str], in_stream_json: Iterable[str]) -> None:
+    def __init__(
+        self, folder: Path, over_acp: Iterable[str], in_stream_json: Iterable[str], without_bridge: Iterable[str]
+    ) -> None:
         self._folder = folder
         self._pool = ThreadPoolExecutor(AT_ONCE)
         self._runs: dict[tuple[str, str], Future[Any]] = {}
-        acp_names, names = list(over_acp), list(in_stream_json)
-        for kind, command, how in (
-            ("silent", silent, {}),
-            ("bare", silent, {"wrapped": False}),
-            ("cancelled", lambda _: ENDLESS, {"cancel": True}),
-        ):
-            self._begin(acp_names, kind, acp_session.run, command, **how)
-        for kind, command, how in (
-            ("headless", silent, {}),
-            ("partial", silent, {"options": PARTIAL}),
-            ("bare-headless", silent, {"wrapped": False}),
-            ("ended", lambda _: ENDLESS_TOLD, {"cancel": True}),
-            ("bare-ended", lambda _: ENDLESS_TOLD, {"cancel": True, "wrapped": False}),
-        ):
-            self._begin(names, kind, headless_session.run, command, **how)
+        headless: Kinds = {
+            "headless": (silent, {}),
+            "bare-headless": (silent, {"wrapped": False}),
+            "ended": (lambda _: ENDLESS_TOLD, {"ended_by": signal.SIGTERM}),
+            "bare-ended": (lambda _: ENDLESS_TOLD, {"ended_by": signal.SIGTERM, "wrapped": False}),
+        }
+        partial: Kinds = {"partial": (silent, {"options": PARTIAL})}
+        interrupted: Kinds = {
+            "interrupted": (lambda _: ENDLESS_TOLD, {"ended_by": signal.SIGINT}),
+            "bare-interrupted": (lambda _: ENDLESS_TOLD, {"ended_by": signal.SIGINT, "wrapped": False}),
+        }
+        over: Kinds = {
+            "silent": (silent, {}),
+            "bare": (silent, {"wrapped": False}),
+            "cancelled": (lambda _: ENDLESS, {"cancel": True}),
+        }
+        self._begin(over_acp, acp_session.run, over)
+        self._begin(in_stream_json, headless_session.run, headless | partial)
+        self._begin(without_bridge, headless_session.run, headless | interrupted)
 
-    def _begin(
-        self, names: list[str], kind: str, run: Callable[..., Any], command: Callable[[Agent], str], **how: Any
-    ) -> None:
+    def _begin(self, names: Iterable[str], run: Callable[..., Any], kinds: Kinds) -> None:
         for name in names:
             agent = AGENTS[name]
-            if (program := e2e_tools.find(agent.program)) is not None:
+            if (program := e2e_tools.find(agent.program)) is None:
+                continue
+            for kind, (command, how) in kinds.items():
                 self._runs[name, kind] = self._pool.submit(
                     run, agent, program, self.folder(name, kind), command(agent), **how
                 )

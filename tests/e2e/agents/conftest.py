@@ -20,7 +20,8 @@ def runs(request: pytest.FixtureRequest, installed: str) -> Iterator[Runs]:
 
     # Short: sockets are in it.
     folder = Path(tempfile.mkdtemp(prefix="sidecar-agents-"))
-    runs = Runs(folder, names("test_agents_acp"), names("test_agents_headless"))
+    modules = ("test_agents_acp", "test_agents_headless", "test_agents_without_bridge")
+    runs = Runs(folder, *map(names, modules))
     try:
         yield runs
     finally:

@@ -1,4 +1,7 @@
-"""One run of a real agent that writes stream-json: what its client reads, what it wrote itself, what it left behind."""
+"""One run of a real agent without a user: what its client reads, what it wrote itself, what it left behind.
+
+What writes stream-json runs behind the bridge; what writes JSON lines of its own has none, and its client reads it.
+"""
 
 import json
 import os
@@ -7,7 +10,7 @@ import subprocess
 import threading
 import time
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,10 +65,10 @@ def run(
     *,
     options: tuple[str, ...] = (),
     wrapped: bool = True,
-    cancel: bool = False,
+    ended_by: signal.Signals | None = None,
 ) -> Headless:
-    """Have it run the command, asked for by its model. `cancel`: SIGTERM to the group that the client has
-    started, once the command runs (it makes a file `running` in its folder)."""
+    """Have it run the command, asked for by its model. `ended_by`: sent to the group that the client has started,
+    once the command runs (it makes a file `running` in its folder)."""
     seen = Headless()
     traceparent, seen.trace_id, seen.parent_id = new_trace()
     with ExitStack() as stack:
@@ -82,15 +85,15 @@ def run(
             acp_session.MARK: uuid.uuid4().hex,
         }
         environ |= agent.configure(home)
-        words = [agent.program, *agent.headless, *options]
+        words = [agent.program, *(agent.headless or agent.events), *options]
         copy = folder / "written"
-        if not cancel:
+        if ended_by is None:
             words = ["/bin/bash", "-c", _COPIED, "copied", str(copy), *words]
         if wrapped:
             sidecar = stack.enter_context(Sidecar(folder, receiver.http_endpoint, 10.0))
-            ours = {name: value for name, value in sidecar.environ.items() if name.startswith(("SIDECAR_", "XDG_"))}
-            environ = set_up(agent, environ | ours, home.workspace)
-            words = [str(SCRIPT), "bridge", "stream-json", "--", *words]
+            environ = set_up(agent, environ | sidecar.of_daemon(), home.workspace)
+            if agent.headless:
+                words = [str(SCRIPT), "bridge", "stream-json", "--", *words]
         errors = stack.enter_context(open(folder / "stderr", "w+b"))
         process = subprocess.Popen(
             words,
@@ -101,8 +104,9 @@ def run(
             stderr=errors,
             start_new_session=True,
         )
-        if cancel:
-            threading.Thread(target=_cancel, args=(process, home.workspace / "running"), daemon=True).start()
+        if ended_by is not None:
+            running = home.workspace / "running"
+            threading.Thread(target=_end, args=(process, running, ended_by), daemon=True).start()
         try:
             seen.read, _ = process.communicate(timeout=END_S)
         except subprocess.TimeoutExpired:
@@ -114,7 +118,7 @@ def run(
             raise AssertionError(f"{agent.name} took longer than {END_S} s\n{alive}\n{said}\n{complaint}") from None
         seen.exit_code = process.returncode
         seen.written = copy.read_bytes() if copy.exists() else seen.read
-        seen.surviving = acp_session.gone(environ[acp_session.MARK], frozenset())
+        seen.surviving = _end_left(environ[acp_session.MARK])
         seen.tool_results = model.tool_results()
         if wrapped:
             receiver.wait_for_span(lambda span: span.attributes.get("sidecar.span.role") == "command", 20)
@@ -122,11 +126,26 @@ def run(
     return seen
 
 
-def _cancel(process: "subprocess.Popen[bytes]", running: Path) -> None:
+def _end_left(mark: str) -> list[str]:
+    """What is left of the agent; it is ended as its user would do it, by a SIGTERM to the groups, and then for sure."""
+    left = acp_session.gone(mark, frozenset())
+    if left:
+        for pid in acp_session.marked(mark):
+            with suppress(ProcessLookupError):
+                if os.getpgid(pid) == pid:
+                    os.killpg(pid, signal.SIGTERM)
+        acp_session.gone(mark, frozenset())
+        for pid in acp_session.marked(mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    return left
+
+
+def _end(process: "subprocess.Popen[bytes]", running: Path, number: signal.Signals) -> None:
     deadline_s = time.monotonic() + acp_session.START_S
     while time.monotonic() < deadline_s and process.poll() is None:
         if running.exists():
             # Qwen's launcher leaves its own child behind when it alone is told, with us and without.
-            os.killpg(process.pid, signal.SIGTERM)
+            os.killpg(process.pid, number)
             return
         time.sleep(0.05)

@@ -33,14 +33,16 @@ Environ = dict[str, str]
 
 class Agent(NamedTuple):
     """`name` as `sidecar setup` has it, `program` on PATH. `configure` writes its files and returns the variables that
-    it needs. `acp` and `headless`: its arguments to speak ACP, and to answer one prompt in stream-json; empty where it
-    does not. `own_beats`: it beats by itself, within `silent_s`."""
+    it needs. `acp`, `headless` and `events`: its arguments to speak ACP, to answer one prompt in stream-json, and to
+    answer it in JSON of its own, which no bridge speaks; empty where it does not. `own_beats`: it beats by itself,
+    within `silent_s`."""
 
     name: str
     program: str
     configure: Callable[[Home], Environ]
     acp: tuple[str, ...] = ()
     headless: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
     own_beats: bool = False
     silent_s: int = 25
 
@@ -88,6 +90,46 @@ def _claude(home: Home) -> Environ:
     }
 
 
+def _opencode(home: Home) -> Environ:
+    # This one provider package is a part of the program; any other is asked of npm at its start.
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "Scripted",
+        "options": {"baseURL": f"{home.model_url}/v1", "apiKey": KEY},
+        "models": {"scripted": {"name": "Scripted"}},
+    }
+    settings = {
+        "autoupdate": False,
+        "share": "disabled",
+        "model": "scripted/scripted",
+        "small_model": "scripted/scripted",
+        "provider": {"scripted": provider},
+    }
+    home.write(".config/opencode/opencode.json", settings)
+    off = {f"OPENCODE_DISABLE_{name}": "1" for name in ("AUTOUPDATE", "LSP_DOWNLOAD", "MODELS_FETCH")}
+    # Where there is a plugin, ours too, it asks npm for a package of its own and waits: 70 s where none answers.
+    return {**off, "npm_config_offline": "true"}
+
+
+def _codex(home: Home) -> Environ:
+    settings = f"""\
+model = "scripted"
+model_provider = "scripted"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.scripted]
+name = "Scripted"
+base_url = "{home.model_url}/v1"
+wire_api = "responses"
+env_key = "OPENAI_API_KEY"
+"""
+    home.write(".codex/config.toml", settings)
+    return {"OPENAI_API_KEY": KEY}
+
+
 _STREAM_JSON = ("--output-format", "stream-json")
 AGENTS = {
     agent.name: agent
@@ -102,7 +144,15 @@ AGENTS = {
             own_beats=True,
             silent_s=35,
         ),
+        Agent("opencode", "opencode", _opencode, ("acp",), events=("run", "--format", "json", "run it")),
+        Agent(
+            "codex",
+            "codex",
+            _codex,
+            events=("exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access", "run it"),
+        ),
     )
 }
 OVER_ACP = [agent.name for agent in AGENTS.values() if agent.acp]
 HEADLESS = [agent.name for agent in AGENTS.values() if agent.headless]
+WITHOUT_BRIDGE = [agent.name for agent in AGENTS.values() if agent.events]

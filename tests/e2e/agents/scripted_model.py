@@ -30,6 +30,8 @@ COMMAND_ARGUMENTS = {
     "shell_command": "command",
 }
 """The agents' shells, and what each calls the command's text."""
+_PATIENCE = "yield_time_ms"
+"""How long Codex's shell waits before it lets the model go on without the command's end: 10 s unless it is asked."""
 _FILLERS: dict[str, Any] = {"string": "a test", "boolean": False, "number": 60_000, "integer": 60_000}
 _SIDE_ANSWER = {"text": "ok"}
 
@@ -39,7 +41,7 @@ class Call(dict[str, Any]):
 
 
 def call_of(answer: Answer, tools: Sequence[tuple[str, Json]], number: int) -> Call | None:
-    """The call of the first shell that the agent offers; what else its schema demands is filled in."""
+    """The call of the first shell that the agent offers; what its schema demands is filled in, and its patience."""
     if "shell" not in answer:
         return None
     for name, schema in tools:
@@ -47,7 +49,7 @@ def call_of(answer: Answer, tools: Sequence[tuple[str, Json]], number: int) -> C
             properties = schema.get("properties", {})
             arguments = {
                 each: _FILLERS[str(properties[each]["type"]).lower()]
-                for each in schema.get("required", [])
+                for each in {*schema.get("required", []), *properties.keys() & {_PATIENCE}}
                 if each != argument
             }
             return Call(name=name, arguments={argument: answer["shell"], **arguments}, id=f"call_{number + 1}")
