@@ -46,6 +46,7 @@ class Flow:
         self._line_bytes = 0
         self._waiting: deque[memoryview] = deque()
         self._waiting_bytes = 0
+        self.read_bytes = 0
         self.ended = False
         """The source has nothing more."""
         self.broken = False
@@ -75,6 +76,7 @@ class Flow:
         if not data:
             self.ended = True
             return False
+        self.read_bytes += len(data)
         self._put(data)
         self._look(data)
         return True

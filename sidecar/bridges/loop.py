@@ -1,6 +1,10 @@
 """The one loop of a bridge: both directions, the daemon's news, signals and the agent's end."""
 
+import fcntl
+import os
 import select
+import sys
+import termios
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -56,8 +60,10 @@ class _Loop:
         self._to_agent = Flow(client[0], Pipe(agent.stdin), said.client_line, said.client_words)
         self._stdout = Sink(client[1])
         self._to_client = Flow(agent.stdout, self._stdout, said.agent_line, said.agent_words)
+        self._client_stdin = client[0]
         self._stdin_open = self._stdout_open = True
         self._drain_until_s: float | None = None
+        self._end_at_bytes: int | None = None
 
     def run(self) -> tuple[int | None, int | None]:
         while not self._over():
@@ -81,7 +87,7 @@ class _Loop:
         poll = select.poll()
         poll.register(self._signals.descriptor, select.POLLIN)
         deadlines = [] if self._news.descriptor is not None else [self._news.retry_at_s]
-        if self._drain_until_s is not None and not self._to_client.ended:
+        if self._drain_until_s is not None and self._end_at_bytes is None and not self._to_client.ended:
             deadlines.append(self._drain_until_s)
         if self._news.descriptor is not None:
             poll.register(self._news.descriptor, select.POLLIN)
@@ -118,6 +124,8 @@ class _Loop:
         if self._stdin_open and self._to_agent.done:
             self._stdin_open = False
             self._agent.close_stdin()
+            if self._to_agent.broken:
+                _close(self._client_stdin)  # the client learns that the agent reads no more, as without us
         if self._stdout_open and self._to_client.broken:
             self._stdout_open = False
             self._agent.close_stdout()
@@ -133,10 +141,23 @@ class _Loop:
             return False
         if not self._stdout_open:
             return True
-        if time.monotonic() >= self._drain_until_s and not self._to_client.ended:
-            self._read_on()
+        if self._end_at_bytes is None and time.monotonic() >= self._drain_until_s:
+            # What is in the pipe by now is the client's, however slowly it reads.
+            self._end_at_bytes = self._to_client.read_bytes + _waiting_bytes(self._agent.stdout)
+        if self._end_at_bytes is not None and self._to_client.read_bytes >= self._end_at_bytes:
             self._to_client.ended = True
         return self._to_client.done
+
+
+def _waiting_bytes(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def _close(descriptor: int) -> None:
+    """Its number stays taken, so that no other file gets it."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
 def _is_readable(descriptor: int) -> bool:

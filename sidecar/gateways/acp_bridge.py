@@ -17,11 +17,11 @@ from sidecar.gateways.context import Context, Record
 from sidecar.gateways.gate import Gate
 from sidecar.gateways.matching import Matcher
 
-BEAT_BY_THEMSELVES = frozenset({"qwen-code"})
+BEAT_BY_THEMSELVES = ("qwen-code",)
 """Agents by the name they give in the answer to `initialize`; others are found out when they do."""
 _TELLING = (b'"toolCallId"', b'"result"', b'"error"', b'"state_update"')
 """An agent's line that has none of these (a piece of its answer, mostly) tells nothing of a call or a turn."""
-_ASKING = (b"prompt", b"cancel", b"close", b"delete", b'"outcome"')
+_ASKING = (b"prompt", b"cancel", b"close", b"delete", b'/load"', b'"outcome"')
 """The same for a client's: the methods that begin or end work, and the answer to a permission request."""
 _SHELL_KINDS = frozenset({"execute"})
 
@@ -58,6 +58,9 @@ class AcpBridge:
             return
         for part in self._messages(line):
             self._gate.client_said(part)
+            session_id = mapping(mapping(part).get("params")).get("sessionId")
+            if isinstance(session_id, str):
+                self._matcher.session_seen(session_id)
 
     def close(self) -> None:
         """One side is gone: nothing more is added."""

@@ -13,6 +13,9 @@ from sidecar.gateways.context import Record
 from sidecar.gateways.gate import Call
 from sidecar.gateways.matching import Matcher
 
+_SNAPSHOT = "snapshot"
+"""The first word of a daemon to a subscriber (docs/wire.md): what runs is told anew behind it."""
+
 
 @dataclass(frozen=True, slots=True)
 class News:
@@ -41,10 +44,15 @@ class Commands:
         """What is to be told of a record; `running` are the calls that may be beaten for, oldest first."""
         kind = record.get("type")
         if kind == wire.STARTED:
-            self._started(record)
+            self._started(record, running)
             return None
         if kind == wire.SETTLED:
-            self._forget(str(record.get("commandId")))
+            self._forget(str(record.get("commandId")), running)
+            return None
+        if kind == _SNAPSHOT:
+            self._commands.clear()
+            self._told.clear()
+            self._matcher.commands_unknown()
             return None
         frame = record if kind == wire.VERDICT else frame_of(record)
         command_id = str(frame.get("commandId"))
@@ -64,16 +72,18 @@ class Commands:
         if verdict is not None:
             self._told[news.command["commandId"]] = verdict
 
-    def _started(self, record: Record) -> None:
-        if record.get("bridgeId") == self._bridge_id:
-            command_id = record["commandId"]
+    def _started(self, record: Record, running: Iterable[Call]) -> None:
+        command_id = record.get("commandId")
+        if record.get("bridgeId") == self._bridge_id and isinstance(command_id, str):
             self._commands[command_id] = record
-            self._matcher.command_started(command_id, record.get("toolCallId"), record.get("matchKey"))
+            self._matcher.command_started(
+                command_id, record.get("toolCallId"), record.get("matchKey"), record.get("sessionId"), running
+            )
 
-    def _forget(self, command_id: str) -> None:
+    def _forget(self, command_id: str, running: Iterable[Call]) -> None:
         self._commands.pop(command_id, None)
         self._told.pop(command_id, None)
-        self._matcher.command_ended(command_id)
+        self._matcher.command_ended(command_id, running)
 
 
 def frame_of(native: Mapping[str, Any]) -> Record:

@@ -10,6 +10,7 @@ A heartbeat carries the status in_progress, and would bring back to life whateve
 4. Never again once the client has cancelled the session's work, or the agent has ended the turn (the answer to
    session/prompt in version 1, an idle state in version 2): calls of it that were left open are over.
 5. After something that could not be read, nothing, until the agent next says that the call is running.
+6. Not by what the agent repeats of a session that the client loads (session/load): that is how it once was.
 
 ACP: https://agentclientprotocol.com/protocol/tool-calls. Pure. Messages must be given in the order in which they are
 passed on, each before anything of ours is put behind it. Nothing raises, whatever the message is.
@@ -45,6 +46,7 @@ class Gate:
         self._calls: OrderedDict[Call, _State] = OrderedDict()
         self._asked: OrderedDict[object, tuple[Call, frozenset[str]]] = OrderedDict()
         self._prompts: OrderedDict[object, str] = OrderedDict()
+        self._loads: OrderedDict[object, str] = OrderedDict()
 
     def may_beat(self, session_id: str, tool_call_id: str) -> bool:
         """Whether an update with the status in_progress may be sent for this call now."""
@@ -71,6 +73,7 @@ class Gate:
         elif method == "session/request_permission" and "id" in message:
             self._permission_asked(_key(message["id"]), params)
         elif method is None and "id" in message:
+            self._loads.pop(_key(message["id"]), None)
             session_id = self._prompts.pop(_key(message["id"]), None)
             # In version 2 the answer only confirms the prompt, and says no reason.
             if session_id is not None and ("error" in message or "stopReason" in _mapping(message.get("result"))):
@@ -86,6 +89,13 @@ class Gate:
             self._end(session_id)
         elif method == "session/prompt" and isinstance(session_id, str) and "id" in message:
             _put(self._prompts, _key(message["id"]), session_id)
+        elif method == "session/load" and isinstance(session_id, str) and "id" in message:
+            _put(self._loads, _key(message["id"]), session_id)
+        elif method == "$/cancel_request" and "requestId" in params:
+            # The agent answers it as cancelled, and what it says meanwhile is of work that is over for the client.
+            cancelled = self._prompts.get(_key(params["requestId"]))
+            if cancelled is not None:
+                self._end(cancelled)
         elif method is None and "id" in message:
             self._permission_answered(_key(message["id"]), _mapping(message.get("result")))
 
@@ -127,6 +137,8 @@ class Gate:
             state.is_over = True
         if status == RUNNING:
             state.refused = False
+            if session_id in self._loads.values():
+                state.status = None
 
     def _permission_asked(self, request: object, params: Message) -> None:
         session_id = params.get("sessionId")
@@ -146,7 +158,9 @@ class Gate:
         )
         call = (session_id, tool_call_id)
         if request in self._asked:
-            return  # an id that is in use: the first question is the one that will be answered
+            # An id that is in use: the answer is the first question's. One for another call stays open.
+            self._calls[call].asked += self._asked[request][0] != call
+            return
         self._calls[call].asked += 1
         for dropped, _allowing in _put(self._asked, request, (call, allowing)):
             # Never answered, and too old to be remembered: it stays closed.
@@ -159,7 +173,8 @@ class Gate:
             return
         state.asked -= 1
         outcome = _mapping(result.get("outcome"))
-        if outcome.get("outcome") == "selected" and outcome.get("optionId") in allowing:
+        option = outcome.get("optionId")
+        if outcome.get("outcome") == "selected" and isinstance(option, str) and option in allowing:
             state.refused = False
             state.status = RUNNING
         else:
@@ -189,5 +204,10 @@ def _mapping(value: object) -> Message:
 
 
 def _key(request_id: object) -> object:
-    """JSON-RPC ids are strings or numbers; 1 and "1" are two. What is no id becomes one that nothing matches."""
-    return (type(request_id).__name__, request_id) if isinstance(request_id, str | int | float) else object()
+    """Ids are strings, numbers or null; 1 and "1" are two, 1 and 1.0 are one. What is no id becomes one that nothing
+    matches."""
+    if isinstance(request_id, bool) or not isinstance(request_id, str | int | float | None):
+        return object()
+    if isinstance(request_id, float) and request_id.is_integer():
+        request_id = int(request_id)
+    return (type(request_id).__name__, request_id)

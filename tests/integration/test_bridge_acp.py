@@ -210,6 +210,15 @@ def test_a_client_that_has_gone(sidecar: Installation) -> None:
         assert process.wait(WAIT_S) == -signal.SIGPIPE
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_not_there(sidecar: Installation, closed: str) -> None:
+    """The agent's stdin ends, its output goes nowhere, and none of our files gets the stream's number."""
+    agent = f"{sys.executable} -c 'import sys; sys.stdin.read(); print(1); sys.exit(7)'"
+    script = f"{' '.join(words(sidecar, '')[:-1])} {agent} {closed}"
+    done = subprocess.run(["sh", "-c", script], env=environ_of(sidecar), timeout=WAIT_S, check=False)
+    assert done.returncode == 7
+
+
 def test_what_the_agent_leaves_behind_does_not_hold_the_end(sidecar: Installation) -> None:
     with start(sidecar, "sh", "-c", "sleep 60 2>/dev/null & echo $!; exit 3") as process:
         assert process.stdout is not None

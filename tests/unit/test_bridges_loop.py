@@ -1,13 +1,18 @@
 """The loop of a bridge, with a real agent and pipes, and with a daemon's news that come when they hurt most."""
 
+import errno
+import fcntl
 import os
+import select
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
 
 from sidecar.bridges.agent import Agent
-from sidecar.bridges.flow import EVERY_LINE
+from sidecar.bridges.flow import EVERY_LINE, MAX_WAITING_BYTES
 from sidecar.bridges.loop import run
 from sidecar.bridges.news import News
 from sidecar.supervisor.signals import SignalSource
@@ -130,6 +135,78 @@ def test_what_the_agent_has_written_is_seen_before_a_record_is_told(pipes: Calla
     assert run(agent, said, news, cast(SignalSource, signals), client=(client_out, client_in)) == (0, None)
     assert os.read(ours, 100) == b"ended\nbeat\nhalf"
     assert said.seen[:2] == [("agent", b"ended\n"), ("record", None)]
+
+
+class NoNews:
+    """A daemon that is not there, and is not looked for soon."""
+
+    descriptor = None
+    retry_at_s = time.monotonic() + 3600
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        return iter(())
+
+
+@pytest.mark.parametrize("left_behind", [False, True])
+def test_a_client_that_is_slow_at_the_agents_end_gets_all_of_it(
+    pipes: Callable[[], tuple[int, int]], left_behind: bool
+) -> None:
+    """As much as all the pipes and what waits in between hold, when the agent ends; and who it leaves holds nothing."""
+    (client_out, client), (ours, client_in) = pipes(), pipes()
+    os.close(client)
+    held, hold = pipes()
+    size = fcntl.fcntl(ours, fcntl.F_GETPIPE_SZ) + MAX_WAITING_BYTES + fcntl.fcntl(held, fcntl.F_GETPIPE_SZ)
+    background = f"(read x </dev/fd/{held}; echo no) & " if left_behind else ""
+    os.set_inheritable(held, True)
+    signals = Signals()
+    agent = Agent(
+        ["/bin/sh", "-c", f"{background}head -c {size} /dev/zero"], dict(os.environ), cast(SignalSource, signals)
+    )
+    signals.descriptor = os.pidfd_open(agent.pid)
+    got = bytearray()
+
+    def client_reads() -> None:
+        select.select([signals.descriptor], [], [])  # the agent has ended, and most is not read yet
+        time.sleep(0.3)  # longer than its output is waited for
+        while len(got) < size and (data := os.read(ours, 4096)):
+            got.extend(data)
+
+    reader = threading.Thread(target=client_reads)
+    reader.start()
+    ending = run(agent, Said(), cast(News, NoNews()), cast(SignalSource, signals), client=(client_out, client_in))
+    os.close(client_in)
+    reader.join(10)
+    os.write(hold, b"x\n")
+    assert ending == (0, None)
+    assert got == bytes(size)
+
+
+def test_a_client_is_told_that_the_agent_reads_no_more(pipes: Callable[[], tuple[int, int]]) -> None:
+    """As without us: by EPIPE, and not by a pipe that is full for ever."""
+    (client_out, client), (_ours, client_in), (waits, go) = pipes(), pipes(), pipes()
+    os.set_inheritable(waits, True)
+    script = f"exec <&-; read x </dev/fd/{waits}; exit 3"
+    signals = Signals()
+    agent = Agent(["/bin/sh", "-c", script], dict(os.environ), cast(SignalSource, signals))
+    signals.descriptor = os.pidfd_open(agent.pid)
+    failures: list[int | None] = []
+
+    def client_writes() -> None:
+        try:
+            while True:
+                os.write(client, bytes(4096))
+        except OSError as error:
+            failures.append(error.errno)
+        os.write(go, b"x\n")
+
+    writer = threading.Thread(target=client_writes, daemon=True)
+    writer.start()
+    assert run(agent, Said(), cast(News, NoNews()), cast(SignalSource, signals), client=(client_out, client_in)) == (
+        3,
+        None,
+    )
+    writer.join(10)
+    assert failures == [errno.EPIPE]
 
 
 def inheriting(descriptor: int) -> dict[str, str]:

@@ -110,6 +110,54 @@ def test_the_client_cancels() -> None:
     assert gate.may_beat("s", "call_2")
 
 
+@pytest.mark.parametrize("request_id", [7, "seven", None])
+def test_the_client_cancels_the_prompt_itself(request_id: object) -> None:
+    gate = Gate()
+    gate.client_said(prompt(request_id))
+    gate.agent_said(update("call_1"))
+    gate.client_said({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 8}})
+    assert gate.may_beat("s", "call_1")
+    gate.client_said({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": request_id}})
+    assert not gate.may_beat("s", "call_1")
+
+
+@pytest.mark.parametrize(("request_id", "answered"), [(None, None), (7, 7.0), (7.0, 7), ("7", "7")])
+def test_an_id_is_what_json_rpc_takes_for_one(request_id: object, answered: object) -> None:
+    gate = Gate()
+    gate.client_said(prompt(request_id))
+    gate.agent_said(asks(request_id, "call_1"))
+    gate.client_said(answers(answered, "yes"))
+    assert gate.may_beat("s", "call_1")
+    gate.agent_said({"jsonrpc": "2.0", "id": answered, "result": {"stopReason": "end_turn"}})
+    assert not gate.may_beat("s", "call_1")
+
+
+def test_a_question_under_an_id_that_is_in_use() -> None:
+    """The one answer is the first question's; the same question again is no other one."""
+    gate = Gate()
+    for call in ("call_1", "call_2"):
+        gate.agent_said(update(call))
+    for call in ("call_1", "call_2", "call_1"):
+        gate.agent_said(asks(1, call))
+    gate.client_said(answers(1, "yes"))
+    assert gate.open_calls() == [("s", "call_1")]
+
+
+def test_a_loaded_session_is_told_as_it_once_was() -> None:
+    gate = Gate()
+    gate.client_said({"jsonrpc": "2.0", "id": 3, "method": "session/load", "params": {"sessionId": "s"}})
+    gate.agent_said(update("call_1"))
+    gate.agent_said(update("call_1", "completed"))
+    gate.agent_said(update("call_2"))
+    gate.agent_said(update("call_3", session="t"))
+    assert gate.open_calls() == [("t", "call_3")]
+    gate.agent_said({"jsonrpc": "2.0", "id": 3, "result": None})
+    assert gate.open_calls() == [("t", "call_3")]
+    for call in ("call_1", "call_2"):  # it runs indeed
+        gate.agent_said(update(call))
+    assert set(gate.open_calls()) == {("s", "call_2"), ("t", "call_3")}
+
+
 def test_the_turn_ends() -> None:
     gate = Gate()
     gate.client_said(prompt(3))
