@@ -44,7 +44,8 @@ def table_query(expression: str) -> prometheus.Dataquery:
 
 
 def heatmap_query(expression: str) -> prometheus.Dataquery:
-    return range_query(expression, "{{le}}").format(PromQueryFormat.HEATMAP)
+    """With the traces of single commands as points, which lead to them."""
+    return range_query(expression, "{{le}}").format(PromQueryFormat.HEATMAP).exemplar(True)
 
 
 def log_lines(expression: str) -> loki.Dataquery:

@@ -43,7 +43,7 @@ def lines(query: str, entries: Iterable[Entry]) -> list[Entry]:
     expression = _inner(tree("logql", query))
     if expression.name != "LogExpr":
         raise NotKnownError(f"no query for lines: {query}")
-    return sorted(_selected(expression, entries))
+    return sorted(_selected(expression, entries), key=lambda entry: entry.time_s)
 
 
 def instant(query: str, entries: Iterable[Entry], at_s: float) -> Series:

@@ -1,7 +1,9 @@
 """Each metric of the registry, read back from a real Prometheus by PromQL: by way of the Collector, and from the
 daemon's own /metrics."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from backends import eventually, free_port, tool
+from backends import ROOT, eventually, free_port, tool
 from installed import Sidecar, new_trace, suspect_frames
 from prometheus_backend import Prometheus
 from stack import Stack
@@ -177,6 +179,22 @@ def test_the_trace_of_a_duration_is_beside_it(measured: Measured) -> None:
 
     def is_there() -> bool:
         # It is in one export only, and what the Collector shows is the latest one: a scrape may come too late for it.
+        assert measured.run_another() == 0
+        return TRACE_ID in {exemplar.get("trace_id") for exemplar in measured.collector.exemplars(query)}
+
+    eventually("an exemplar", is_there)
+
+
+@pytest.mark.parametrize("panel", ["Durations", "Longest silences"])
+def test_a_heat_map_leads_to_traces(measured: Measured, panel: str) -> None:
+    """Grafana asks for exemplars with the panel's own query."""
+    page = json.loads((ROOT / "dashboards" / "grafana" / "sidecar.json").read_text())
+    ((target,),) = (each["targets"] for each in page["panels"] if each["title"] == panel)
+    assert target["exemplar"]
+    query = target["expr"].replace("$__rate_interval", "1m").replace("$job", ".*")
+    query = re.sub(r"\$\w+", ".*", query.replace("$instance", measured.instance))
+
+    def is_there() -> bool:
         assert measured.run_another() == 0
         return TRACE_ID in {exemplar.get("trace_id") for exemplar in measured.collector.exemplars(query)}
 
