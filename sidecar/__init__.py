@@ -10,8 +10,9 @@ __all__ = ["AsyncCommand", "Command", "Progress", "Result", "__version__", "arun
 
 __version__ = "0.1.0"
 
-load_rest: "Callable[[], None] | None" = None
-"""Set where the start-up cache (`sidecar.startup_cache`) is used: loads what it holds for after the spawn."""
+load_rest: "Callable[[bool], None] | None" = None
+"""Set where the start-up cache (`sidecar.startup_cache`) is used: loads what it holds for after the spawn. True: also
+what an output needs that is a file."""
 
 
 def __getattr__(name: str) -> object:

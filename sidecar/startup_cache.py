@@ -9,9 +9,10 @@ import does the same, slower.
 The extension modules of the standard library that the fast path needs are loaded from where they were found then: to
 look for them lists two folders, 0.3 ms. Where one is not there any more, the import looks for it.
 
-The file holds marshal.dumps((code of LOADER, stamps, entries, later)). A stamp is (source path, mtime in ns, size in
-bytes), an entry (module name, source path, is a package, code), and `later` is marshal.dumps of the entries that
-are loaded after the spawn.
+The file holds marshal.dumps((code of LOADER, stamps, entries)). A stamp is (source path, mtime in ns, size in bytes),
+an entry (module name, source path, is a package, code). What is loaded after the spawn is in a file of its own, since
+to read it and look at its sources can wait until the command runs: marshal.dumps((stamps, entries, for_files)), where
+`for_files` is marshal.dumps of the entries of FOR_FILES.
 """
 
 import __future__
@@ -37,7 +38,7 @@ BEFORE_SPAWN = (
     "sidecar.supervisor._schema",
     "sidecar.supervisor.options",
     "sidecar.core.trace_context",
-    "sidecar.core.frame",
+    "sidecar.core.frame_line",
     "sidecar.places",
     "sidecar.supervisor.libc",
     "sidecar.supervisor.signals",
@@ -53,17 +54,13 @@ BEFORE_SPAWN = (
 AFTER_SPAWN = (
     "sidecar.core.agent_variables",
     "sidecar.core.output",
-    "sidecar.core.output_window",
     "sidecar.core.heartbeat",
     "sidecar.core.lifecycle",
     "sidecar.supervisor.notes",
     "sidecar.supervisor.child",
     "sidecar.supervisor.delivery",
-    "sidecar.supervisor.files",
     "sidecar.supervisor.leave",
     "sidecar.supervisor.reactions",
-    "sidecar.supervisor.repeats",
-    "sidecar.supervisor.silence",
     "sidecar.supervisor.loop",
     "sidecar.supervisor.relay",
     "sidecar.supervisor.sink",
@@ -71,11 +68,14 @@ AFTER_SPAWN = (
     "sidecar.supervisor.link",
 )
 
+# Of these, what only an agent needs that gave a file as an output.
+FOR_FILES = ("sidecar.supervisor.files",)
+
 # By when they are needed. Built into some interpreters.
 EXTENSIONS_BEFORE_SPAWN = ("_ctypes",)
 EXTENSIONS_AFTER_SPAWN = ("select", "_socket")
 
-# Run by bin/sidecar with `packages`, `stamps`, `first` and `later` in its globals. Without importlib: that is why.
+# Run by bin/sidecar with `packages`, `cache`, `stamps` and `first` in its globals. Without importlib: that is why.
 LOADER = '''
 import marshal
 import posix
@@ -83,7 +83,7 @@ import sys
 from _frozen_importlib import _load
 from _frozen_importlib_external import ExtensionFileLoader, spec_from_file_location
 
-def valid():
+def valid(stamps):
     for path, mtime_ns, size in stamps:
         if not path.startswith(packages):
             return False  # copied with its environment, of which the original may still be there
@@ -117,11 +117,20 @@ def load(entries):
         if parent:
             setattr(modules[parent], last, module)
 
-def load_rest():
+def load_rest(with_files):
     extend(AFTER)
-    load(marshal.loads(later))
+    try:
+        with open(cache + ".later", "rb", 0) as file:
+            stamps, entries, for_files = marshal.loads(file.read())
+        if not valid(stamps):
+            return
+        if with_files:
+            entries += marshal.loads(for_files)
+    except (OSError, ValueError, EOFError, TypeError):
+        return  # the ordinary import does it
+    load(entries)
 
-if valid():
+if valid(stamps):
     extend(BEFORE)
     load(first)
     sys.modules["sidecar"].load_rest = load_rest
@@ -134,14 +143,16 @@ def cache_path() -> str:
     return os.path.join(folder, "__pycache__", f"fastpath.{sys.implementation.cache_tag}.marshal")
 
 
-def build() -> bytes:
-    """The file's content, from the sources as they are now. Raises OSError where they cannot be read."""
+def build() -> tuple[bytes, bytes]:
+    """The content of the two files, from the sources as they are now. Raises OSError where they cannot be read."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     first = [_entry(root, name) for name in BEFORE_SPAWN]
     later = [_entry(root, name) for name in AFTER_SPAWN]
-    stamps = [stamp for _, stamp in first + later]
-    entries = [[entry for entry, _ in part] for part in (first, later)]
-    return marshal.dumps((_loader(), stamps, entries[0], marshal.dumps(entries[1])))
+    for_files = [_entry(root, name) for name in FOR_FILES]
+    stamps = [[stamp for _, stamp in part] for part in (first, later + for_files)]
+    entries = [[entry for entry, _ in part] for part in (first, later, for_files)]
+    second = (stamps[1], entries[1], marshal.dumps(entries[2]))
+    return marshal.dumps((_loader(), stamps[0], entries[0])), marshal.dumps(second)
 
 
 def refresh() -> bool:
@@ -150,8 +161,9 @@ def refresh() -> bool:
     if is_current(path):
         return True
     try:
-        content = build()
-        replace_file(path, content, 0o644)
+        first, later = build()
+        replace_file(f"{path}.later", later, 0o644)
+        replace_file(path, first, 0o644)
     except OSError:
         return False
     return True
@@ -171,15 +183,18 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
 
 
 def is_current(path: str) -> bool:
-    """Whether the file at `path` would be used, and holds what `build` would put there."""
+    """Whether the files at `path` would be used, and hold what `build` would put there."""
     try:
         with open(path, "rb") as file:
-            loader, stamps, first, later = marshal.loads(file.read())  # noqa: S302 - as trusted as the .pyc files beside it
-        names = [entry[0] for entry in (*first, *marshal.loads(later))]  # noqa: S302 - the same file
+            loader, stamps, first = marshal.loads(file.read())  # noqa: S302 - as trusted as the .pyc files beside it
+        with open(f"{path}.later", "rb") as file:
+            later_stamps, later, for_files = marshal.loads(file.read())  # noqa: S302 - the same
+        stamps += later_stamps
+        names = [entry[0] for entry in (*first, *later, *marshal.loads(for_files))]  # noqa: S302 - the same
         found = [(path, status.st_mtime_ns, status.st_size) for path, status in ((s[0], os.stat(s[0])) for s in stamps)]
     except (OSError, ValueError, EOFError, TypeError, IndexError):
         return False
-    return names == [*BEFORE_SPAWN, *AFTER_SPAWN] and stamps == found and loader == _loader()
+    return names == [*BEFORE_SPAWN, *AFTER_SPAWN, *FOR_FILES] and stamps == found and loader == _loader()
 
 
 def _loader() -> CodeType:

@@ -26,26 +26,44 @@ and by type (all times in milliseconds; `?` = may be absent):
                       With reason spawn_failed no command_started was sent, so this frame then carries the
                       identity keys of command_started as well, but no pid.
 
-The builder is hand-made, because importing `json` (which imports `re`) costs more than the whole spawn; only
-the parser imports it.
+What makes the lines is core.frame_line, for the sake of those who load nothing else of this.
 """
 
 from sidecar.core.errors import FrameError
+from sidecar.core.frame_line import (
+    ACTIVITY,
+    MAX_FRAME_BYTES,
+    PROGRESS,
+    SETTLED,
+    STARTED,
+    VERDICT,
+    VERSION,
+    encode,
+    progress_payload,
+)
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+    from sidecar.core.frame_line import Json as Json
 
-VERSION = 1
-MAX_FRAME_BYTES = 8192
-
-STARTED = "command_started"
-PROGRESS = "shell_progress"
-ACTIVITY = "output_activity"
-VERDICT = "verdict"
-SETTLED = "command_settled"
+__all__ = [
+    "ACTIVITY",
+    "MAX_FRAME_BYTES",
+    "PRODUCER_TYPES",
+    "PROGRESS",
+    "SETTLED",
+    "STARTED",
+    "VERDICT",
+    "VERSION",
+    "encode",
+    "is_shell_progress",
+    "load_object",
+    "native",
+    "parse",
+    "progress_payload",
+]
 
 _INT = (int,)
 _STR = (str,)
@@ -128,25 +146,6 @@ _HEX = frozenset("0123456789abcdef")
 _PROGRESS_KEYS = ("elapsedMs", "lastOutputAgeMs", "totalLines", "totalBytes", "timeoutMs")
 
 
-def progress_payload(
-    elapsed_ms: int,
-    *,
-    last_output_age_ms: int | None = None,
-    total_lines: int = 0,
-    total_bytes: int = 0,
-    timeout_ms: int | None = None,
-) -> dict[str, "Json"]:
-    """The reference shape, to the letter. Without output (`last_output_age_ms` None) the output keys are absent."""
-    payload: dict[str, Json] = {"type": PROGRESS, "elapsedMs": elapsed_ms}
-    if last_output_age_ms is not None:
-        payload["lastOutputAgeMs"] = last_output_age_ms
-        payload["totalLines"] = total_lines
-        payload["totalBytes"] = total_bytes
-    if timeout_ms is not None:
-        payload["timeoutMs"] = timeout_ms
-    return payload
-
-
 def is_shell_progress(obj: object) -> bool:
     """Whether `obj` is a progress payload: the reference shape and nothing else in it.
 
@@ -158,18 +157,6 @@ def is_shell_progress(obj: object) -> bool:
         return False
     output_keys = [key in obj for key in ("lastOutputAgeMs", "totalLines", "totalBytes")]
     return all(output_keys) or not any(output_keys)
-
-
-def encode(fields: "Mapping[str, Json]") -> bytes:
-    """One line of NDJSON, newline included. Keys whose value is None are left out.
-
-    Raises FrameError for a line over MAX_FRAME_BYTES. Lone surrogates (undecodable bytes of a program's
-    name) become U+FFFD: UTF-8 on the wire, always.
-    """
-    line = _encode_value(fields).encode() + b"\n"
-    if len(line) > MAX_FRAME_BYTES:
-        raise FrameError(f"frame of {len(line)} bytes; at most {MAX_FRAME_BYTES} are allowed")
-    return line
 
 
 def parse(line: bytes) -> "dict[str, Json] | None":
@@ -254,41 +241,6 @@ def _is_text(value: object) -> bool:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
-
-
-def _quote(text: str) -> str:
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    from _json import encode_basestring_ascii
-
-    return encode_basestring_ascii(text)
-
-
-def _encode_value(value: object) -> str:
-    if isinstance(value, str):
-        try:
-            raw = value.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:  # a surrogate that stands for no byte
-            raw = value.encode("utf-8", "surrogatepass")
-        return _quote(raw.decode("utf-8", "replace"))
-    if value is True:
-        return "true"
-    if value is False:
-        return "false"
-    if value is None:
-        return "null"
-    if isinstance(value, int):
-        return int.__repr__(value)
-    if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            raise FrameError("a number that JSON cannot say")
-        return float.__repr__(value)
-    if isinstance(value, dict):
-        members = [f"{_quote(key)}:{_encode_value(item)}" for key, item in value.items() if item is not None]
-        return "{" + ",".join(members) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(_encode_value, value)) + "]"
-    raise FrameError(f"a {type(value).__name__} in a frame")
 
 
 def native(command: "Mapping[str, Json]", progress: "Mapping[str, Json]") -> dict[str, "Json"]:

@@ -74,6 +74,7 @@ def serve(
 ) -> None:
     """Serve until told to stop. Takes over SIGTERM and SIGINT; call it on the main thread."""
     _log_to(settings.log_path, foreground=settings.foreground)
+    _let_commands_first()
     ending = _Ending()
     signal.signal(signal.SIGTERM, ending.on_signal)
     signal.signal(signal.SIGINT, ending.on_signal)
@@ -253,6 +254,16 @@ def _affordable(limits: Limits) -> Limits:
             allowed = max(1, soft - _SPARE_DESCRIPTORS)
             return replace(limits, max_connections=allowed)
     return limits
+
+
+def _let_commands_first() -> None:
+    """A frame that comes wakes us, but takes the processor from nobody who is at it: it is a supervisor that is about
+    to exit, or its command. SCHED_BATCH of sched(7): our share of a busy machine stays what it was."""
+    try:
+        if os.sched_getscheduler(0) == os.SCHED_OTHER:
+            os.sched_setscheduler(0, os.SCHED_BATCH | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+    except (AttributeError, OSError):
+        log.debug("no SCHED_BATCH here")
 
 
 def _log_to(path: str | None, *, foreground: bool) -> None:

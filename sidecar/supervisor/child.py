@@ -7,7 +7,7 @@ from sidecar.supervisor.signals import SIGCONT, SIGKILL, SIGTERM, signal_name
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
-    from sidecar.core.frame import Json
+    from sidecar.core.frame_line import Json
     from sidecar.supervisor.canary import Canary
 
 _MS_PER_S = 1000

@@ -2,7 +2,7 @@
 
 import time
 
-from sidecar.core import frame as wire
+from sidecar.core import frame_line as wire
 from sidecar.core.errors import FrameError
 from sidecar.supervisor.notes import Notes
 
@@ -57,31 +57,34 @@ class Delivery:
             self._notes.write(f"frame not sent: {error!r}")
 
     def _send(self, frame: "Frame") -> None:
+        line = None
         if self._entry is not None and frame["type"] in (wire.STARTED, wire.SETTLED):
             # Before a daemon can have it, and do away with the entry.
-            self._enter(self._entry, frame)
+            line = self._enter(self._entry, frame)
         if self._inline is not None:
             self._inline.put(frame)
             return
         if self.link is None:
             self._fall_back(frame)
             return
-        self.link.send(frame, time.monotonic_ns())
+        self.link.send(frame, time.monotonic_ns(), line)
         if self.link.unavailable:
             self._fall_back(frame)
         elif not self.link.ever_connected:
             self._keep(frame)
 
-    def _enter(self, entry: "Entry", frame: "Frame") -> None:
+    def _enter(self, entry: "Entry", frame: "Frame") -> bytes | None:
+        """The line that was entered."""
         try:
             line = wire.encode(frame)
         except FrameError as error:
             self._notes.write(f"frame not entered: {error}")
-            return
+            return None
         if frame.get("reason") == "spawn_failed":
             entry.replace(line)
         else:
             entry.add(line)
+        return line
 
     def close(self) -> None:
         """The last frame was sent: hand over what is unsent, within a budget, and let go."""

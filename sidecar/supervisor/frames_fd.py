@@ -7,7 +7,7 @@ waiting; a reader that does not keep up misses whole frames, never parts of one,
 import posix
 import time
 
-from sidecar.core import frame as wire
+from sidecar.core import frame_line as wire
 from sidecar.core.errors import FrameError
 from sidecar.supervisor.sink import Sink
 

@@ -6,7 +6,7 @@ nothing is counted twice and little is lost: a frame that was delivered before b
 """
 
 from sidecar import rendezvous
-from sidecar.core import frame as wire
+from sidecar.core import frame_line as wire
 from sidecar.core.errors import DaemonUnavailable, FrameError
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
@@ -25,12 +25,13 @@ _INCOMING_BYTES = 8192
 
 
 class _Kept:
-    """A frame that a next daemon would have to be told."""
+    """A frame that a next daemon would have to be told. `line`: what it is on the wire, where that is known."""
 
-    __slots__ = ("delivered", "frame")
+    __slots__ = ("delivered", "frame", "line")
 
-    def __init__(self, frame: "Frame") -> None:
+    def __init__(self, frame: "Frame", line: bytes | None) -> None:
         self.frame = frame
+        self.line = line
         self.delivered = False
 
 
@@ -72,9 +73,12 @@ class Link:
     def unsent(self) -> bool:
         return bool(self._out)
 
-    def send(self, frame: "Frame", now_ns: int) -> None:
-        """Hand a frame over. It is kept for a replay where its type asks for it; never blocks, never raises."""
-        kept = _Kept(frame)
+    def send(self, frame: "Frame", now_ns: int, line: bytes | None = None) -> None:
+        """Hand a frame over. It is kept for a replay where its type asks for it; never blocks, never raises.
+
+        `line` is the frame encoded, by whoever has done that already.
+        """
+        kept = _Kept(frame, line)
         kind = frame["type"]
         if kind == wire.STARTED:
             self._start = kept
@@ -167,7 +171,10 @@ class Link:
 
     def _put(self, kept: _Kept, *, replay: bool) -> None:
         try:
-            self._out += wire.encode({**kept.frame, "replay": True} if replay else kept.frame)
+            if replay:
+                self._out += wire.encode({**kept.frame, "replay": True})
+            else:
+                self._out += kept.line or wire.encode(kept.frame)
         except FrameError as error:
             self._notes.write(f"frame not sent: {error}")
             return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sidecar.core.finding import Verdict
-    from sidecar.core.frame import Json
+    from sidecar.core.frame_line import Json
     from sidecar.core.heartbeat import HeartbeatClock
     from sidecar.core.output import OutputStats
     from sidecar.core.published import PublishedVerdict

@@ -170,6 +170,6 @@ def _preload() -> None:
     """Load what a beat or a stop may need in some hours, when an upgrade may have removed it."""
     try:
         from sidecar.core import curation  # noqa: F401
-        from sidecar.supervisor import jobs, requests, stopping, tree  # noqa: F401
+        from sidecar.supervisor import jobs, requests, silence, stopping, tree  # noqa: F401
     except ImportError:
         return  # it has already: the command goes on without

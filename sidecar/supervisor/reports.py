@@ -3,7 +3,7 @@
 import posix
 import time
 
-from sidecar.core import frame as wire
+from sidecar.core import frame_line as wire
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ It is the only request so far. Anything else is skipped: a newer daemon may ask 
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
-    from sidecar.core.frame import Json
+    from sidecar.core.frame_line import Json
 
 _MAX_LINE_BYTES = 8192
 

@@ -82,7 +82,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
             posix.close(descriptor)
         # The command runs: load what we need beside it.
         if sidecar.load_rest is not None:
-            sidecar.load_rest()
+            sidecar.load_rest(bool(streams.files))
         from sidecar.core.output import OutputStats
         from sidecar.supervisor.child import Child
         from sidecar.supervisor.delivery import Delivery

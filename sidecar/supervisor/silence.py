@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Concatenate, ParamSpec
 
-    from sidecar.core.frame import Json
+    from sidecar.core.frame_line import Json
     from sidecar.core.heartbeat import HeartbeatClock
     from sidecar.core.output import OutputStats
     from sidecar.supervisor.child import Child

@@ -11,7 +11,7 @@ from sidecar.core.receipt import Receipt
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
-    from sidecar.core.frame import Json
+    from sidecar.core.frame_line import Json
     from sidecar.supervisor.child import Child
 
 AGAIN_NS = 500_000_000

@@ -187,6 +187,14 @@ def test_what_is_wrong_is_one_line(path: str) -> None:
 # --- detached ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="SCHED_BATCH is of Linux")
+def test_what_wakes_the_daemon_is_not_interrupted_by_it(path: str) -> None:
+    sidecar("start", "--socket", path)
+    pid = answering(path)["pid"]
+    assert os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_BATCH
+    assert os.getpriority(os.PRIO_PROCESS, pid) == os.getpriority(os.PRIO_PROCESS, 0)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_a_detached_daemon_has_nothing_of_its_caller(path: str, tmp_path: Path) -> None:
     log_path = str(tmp_path / "daemon.log")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from supervised import ROOT, SITE_PACKAGES, WAIT_S, Installation
 
+SELDOM = "core.frame core.output_window supervisor.repeats supervisor.silence supervisor.looking supervisor.stopping"
 HEAVY = "click pydantic psutil opentelemetry rich asyncio subprocess json re typing signal enum socket selectors ctypes"
 
 
@@ -121,9 +122,17 @@ def refresh(installation: Installation) -> Path:
     return Path(subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout.strip())
 
 
+def probed(installation: Installation, probe: str) -> Path:
+    """A copy of the installed script that runs `probe` first."""
+    script = installation.script.read_text().partition("'''\nimport gc")
+    copy = installation.prefix / "bin" / "probed"
+    copy.write_text(f"{script[0]}'''\n{probe}import gc{script[2]}")
+    copy.chmod(0o755)
+    return copy
+
+
 def loaded_at_the_fork(installation: Installation) -> set[str]:
     """The names in sys.modules when posix.fork is first called by the installed script."""
-    script = installation.script.read_text().partition("'''\nimport gc")
     probe = (
         "import posix, sys\n"
         "def fork(_fork=posix.fork):\n"
@@ -133,17 +142,15 @@ def loaded_at_the_fork(installation: Installation) -> set[str]:
         "    return _fork()\n"
         "posix.fork = fork\n"
     )
-    copy = installation.prefix / "bin" / "probed"
-    copy.write_text(f"{script[0]}'''\n{probe}import gc{script[2]}")
-    copy.chmod(0o755)
-    done = subprocess.run([str(copy), "run", "--", "true"], env=installation.environ, capture_output=True, text=True)
+    words = [str(probed(installation, probe)), "run", "--", "true"]
+    done = subprocess.run(words, env=installation.environ, capture_output=True, text=True)
     assert done.returncode == 0
     return set(done.stderr.split("\n")[0].split())
 
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_what_is_loaded_at_the_spawn(spaced: Installation, cached: bool) -> None:
-    from sidecar.startup_cache import AFTER_SPAWN, BEFORE_SPAWN
+    from sidecar.startup_cache import BEFORE_SPAWN
 
     if cached:
         refresh(spaced)
@@ -151,7 +158,7 @@ def test_what_is_loaded_at_the_spawn(spaced: Installation, cached: bool) -> None
     assert not loaded & set(HEAVY.split())
     ours = {name for name in loaded if name.partition(".")[0] == "sidecar"}
     # SIDECAR_SOCKET is set here, so there is a word to parse.
-    assert ours <= {*BEFORE_SPAWN, *AFTER_SPAWN, "sidecar.core.values", "sidecar.core.duration"}
+    assert ours <= {*BEFORE_SPAWN, "sidecar.core.values", "sidecar.core.duration"}
     if cached:
         assert loaded >= set(BEFORE_SPAWN)
 
@@ -172,12 +179,80 @@ def test_the_start_up_cache_is_used_only_when_valid(spaced: Installation, damage
     assert used == (damage == "none")
 
 
+LATER = (
+    "import posix, sys\n"
+    "def leave(code, _exit=posix._exit):\n"
+    "    loop = sys.modules['sidecar.supervisor.loop']\n"
+    "    posix.write(2, b'imported' if loop.__spec__ else b'from the cache')\n"
+    "    _exit(code)\n"
+    "posix._exit = leave\n"
+)
+
+
+@pytest.mark.parametrize("damage", ["none", "absent", "torn", "empty", "garbage", "other", "stale", "unreadable"])
+def test_what_is_loaded_after_the_spawn_is_used_only_when_valid(spaced: Installation, damage: str) -> None:
+    """It has a file of its own, which may be of another state than the first."""
+    cache = refresh(spaced)
+    later = cache.with_name(f"{cache.name}.later")
+    content = later.read_bytes()
+    if damage == "stale":
+        os.utime(spaced.package / "supervisor" / "loop.py", (1, 1))
+    elif damage in ("absent", "unreadable"):
+        later.unlink()
+        if damage == "unreadable":
+            later.mkdir()
+    elif damage != "none":
+        other = b"\xe9\x01\x00\x00\x00"  # marshal of the integer 1
+        later.write_bytes(
+            {"torn": content[: len(content) // 2], "empty": b"", "garbage": b"x" * 999, "other": other}[damage]
+        )
+    assert echo(spaced.script, spaced.environ) == b"on\n"
+    assert "from-the-cache" in loaded_at_the_fork(spaced), "the first file is as it was"
+    done = subprocess.run(
+        [str(probed(spaced, LATER)), "run", "--", "sh", "-c", "echo on"], env=spaced.environ, capture_output=True
+    )
+    assert (done.returncode, done.stdout) == (0, b"on\n")
+    assert done.stderr == (b"from the cache" if damage == "none" else b"imported")
+
+
+def test_what_a_short_command_never_loads(spaced: Installation) -> None:
+    refresh(spaced)
+    probe = LATER.replace("b'imported' if loop.__spec__ else b'from the cache'", "' '.join(sys.modules).encode()")
+    done = subprocess.run([str(probed(spaced, probe)), "run", "--", "true"], env=spaced.environ, capture_output=True)
+    loaded = set(done.stderr.decode().split())
+    assert "sidecar.supervisor.loop" in loaded
+    assert not loaded & {f"sidecar.{name}" for name in SELDOM.split()}
+    assert not loaded & set(HEAVY.split())
+
+
+def test_an_output_that_is_a_file(spaced: Installation) -> None:
+    refresh(spaced)
+    probe = LATER.replace("supervisor.loop", "supervisor.files")
+    output = spaced.prefix / "output"
+    with output.open("wb") as file:
+        words = [str(probed(spaced, probe)), "run", "--", "echo", "on"]
+        done = subprocess.run(words, env=spaced.environ, stdout=file, stderr=subprocess.PIPE)
+    assert (output.read_bytes(), done.stderr) == (b"on\n", b"from the cache")
+
+
+def test_a_cache_that_lacks_its_second_file_is_written_again(spaced: Installation) -> None:
+    cache = refresh(spaced)
+    later = cache.with_name(f"{cache.name}.later")
+    before = later.read_bytes()
+    later.unlink()
+    refresh(spaced)
+    assert later.read_bytes() == before
+    later.write_bytes(before[:-1])
+    refresh(spaced)
+    assert later.read_bytes() == before
+
+
 def test_an_extension_module_that_has_moved_is_looked_for(spaced: Installation) -> None:
     """The interpreter was upgraded beneath us; the sources of ours are as they were."""
     import marshal
 
     cache = refresh(spaced)
-    loader, stamps, first, later = marshal.loads(cache.read_bytes())
+    loader, stamps, first = marshal.loads(cache.read_bytes())
     moved = tuple(
         tuple((name, path.replace(".cpython", ".moved")) for name, path in constant)
         if isinstance(constant, tuple) and constant and isinstance(constant[0], tuple)
@@ -185,7 +260,7 @@ def test_an_extension_module_that_has_moved_is_looked_for(spaced: Installation) 
         for constant in loader.co_consts
     )
     assert moved != loader.co_consts or not any("lib-dynload" in entry for entry in sys.path)
-    cache.write_bytes(marshal.dumps((loader.replace(co_consts=moved), stamps, first, later)))
+    cache.write_bytes(marshal.dumps((loader.replace(co_consts=moved), stamps, first)))
     assert echo(spaced.script, spaced.environ) == b"on\n"
     assert "from-the-cache" in loaded_at_the_fork(spaced)
 

@@ -13,13 +13,18 @@ import pytest
 from sidecar import start_guard
 
 _LOOK = (
-    "import sys, encodings;"
-    " print(sys.pycache_prefix, sys._xoptions, [name for name in vars(encodings) if name.startswith('_look')])"
+    "import sys, encodings; names = [name for name in vars(encodings) if name in ('_look', '_load_codecs')];"
+    " print(sys.pycache_prefix, sys._xoptions, names)"
+)
+_FOUND = (
+    "import sys, encodings; from encodings import aliases, utf_8; assert 'é'.encode('latin-1') == b'\\xe9';"
+    " assert aliases.aliases['utf8'] == 'utf_8' and encodings.utf_8 is utf_8;"
+    " print(aliases.__spec__, utf_8.__spec__)"
 )
 
 
-def start(prefix: Path, **options: object) -> "subprocess.CompletedProcess[str]":
-    words = [sys.executable, "-IS", "-X", f"pycache_prefix={prefix}", "-c", _LOOK]
+def start(prefix: Path, code: str = _LOOK, **options: object) -> "subprocess.CompletedProcess[str]":
+    words = [sys.executable, "-IS", "-X", f"pycache_prefix={prefix}", "-c", code]
     return subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
@@ -67,6 +72,29 @@ def test_python_starts_without_it(tmp_path: Path, damage: str) -> None:
         path.unlink()
     done = start(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_codecs_are_not_looked_for(tmp_path: Path) -> None:
+    written(tmp_path)
+    assert start(tmp_path, _FOUND).stdout == "None None\n"
+
+
+@pytest.mark.parametrize("change", ["another time", "another size", "gone"])
+def test_codecs_that_are_not_those_we_saw_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Python was upgraded: what we have of it is not run."""
+    wrong = compile("raise SystemExit('run')", "wrong", "exec")
+    gone, time, size = ("x" * (change == "gone"), change == "another time", change == "another size")
+    seen = [
+        (name, path + gone, mtime_ns + time, size_bytes + size, wrong)
+        for name, path, mtime_ns, size_bytes, _ in start_guard._codecs(os.path.dirname(encodings.__file__))
+    ]
+    monkeypatch.setattr(start_guard, "_codecs", lambda _: seen)
+    written(tmp_path)
+    done = start(tmp_path, _FOUND)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("ModuleSpec") == 2
 
 
 def test_a_python_without_sources_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,22 @@ def test_the_end_of_file_and_the_exit_end_it(scene: Scene) -> None:
     assert not scene.channel.open
 
 
+def test_nobody_asks_a_short_command_why_it_is_silent(scene: Scene) -> None:
+    os.write(scene.command, b"hello\n")
+    os.close(scene.command)
+    scene.exit()
+    scene.loop.run()
+    assert scene.loop._silence is None
+
+
+def test_a_command_that_is_being_stopped_is_asked_nothing(scene: Scene) -> None:
+    """Also not by what is made only now, since the command's job was stopped meanwhile."""
+    scene.loop.stop("cancelled", "signal")
+    scene.loop.silence.suspended("SIGTSTP", time.monotonic_ns())
+    assert scene.loop.silence.deadline_ns is None
+    assert scene.delivery.sent == []
+
+
 @pytest.mark.timeout(20)
 def test_a_background_process_that_holds_the_pipe_and_is_silent_does_not_hold_the_exit(scene: Scene) -> None:
     os.write(scene.command, b"hello\n")
