@@ -64,7 +64,7 @@ AFTER_SPAWN = (
     "sidecar.supervisor.loop",
     "sidecar.supervisor.relay",
     "sidecar.supervisor.sink",
-    "sidecar.rendezvous",
+    "sidecar.supervisor.connection",
     "sidecar.supervisor.link",
 )
 
@@ -73,7 +73,7 @@ FOR_FILES = ("sidecar.supervisor.files",)
 
 # By when they are needed. Built into some interpreters.
 EXTENSIONS_BEFORE_SPAWN = ("_ctypes",)
-EXTENSIONS_AFTER_SPAWN = ("select", "_socket")
+EXTENSIONS_AFTER_SPAWN = ("select",)
 
 # Run by bin/sidecar with `packages`, `cache`, `stamps` and `first` in its globals. Without importlib: that is why.
 LOADER = '''

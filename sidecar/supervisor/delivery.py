@@ -4,6 +4,7 @@ import time
 
 from sidecar.core import frame_line as wire
 from sidecar.core.errors import FrameError
+from sidecar.places import socket_path
 from sidecar.supervisor.notes import Notes
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
@@ -123,11 +124,10 @@ class Delivery:
         return FrameCopy(descriptor, self._notes)
 
     def _make_link(self) -> None:
-        from sidecar import rendezvous
         from sidecar.supervisor.link import Link
 
         try:
-            path = rendezvous.socket_path(self._environ, self._options.socket)
+            path = socket_path(self._environ, self._options.socket)
         except OSError:
             return  # a relative path, and the working folder is gone
         names = self._options.daemon_environment

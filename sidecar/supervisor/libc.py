@@ -1,4 +1,4 @@
-"""The few calls that Python's standard library does not wrap: prctl(2), signalfd(2), kcmp(2).
+"""The few calls that the standard library does not wrap, or not lightly: prctl(2), signalfd(2), kcmp(2), socket(2).
 
 `_ctypes.call_function` instead of the `ctypes` package: the latter costs 3 ms at start-up, a third of the
 whole. Where it is missing (a Python built without libffi, another platform) each function says so by its
@@ -16,6 +16,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _SFD_CLOEXEC_NONBLOCK = 0o2004000  # <bits/signalfd.h>; the same on x86-64 and aarch64
+_SOCK_STREAM_CLOEXEC_NONBLOCK = 0o2004001  # <bits/socket_type.h>; the same on both, too
 _SPLICE_F_NONBLOCK = 2
 _KCMP_NUMBER = {"x86_64": 312, "aarch64": 272}
 
@@ -63,6 +64,16 @@ def signalfd(signal_numbers: "set[int]") -> int:
     for number in signal_numbers:
         mask |= 1 << (number - 1)
     return _libc("signalfd", -1, mask.to_bytes(128, sys.byteorder), _SFD_CLOEXEC_NONBLOCK)
+
+
+def unix_socket() -> int:
+    """A new stream socket of the Unix family, non-blocking and close-on-exec (socket(2), unix(7)); -1 for any error."""
+    return _libc("socket", 1, _SOCK_STREAM_CLOEXEC_NONBLOCK, 0)
+
+
+def connect(descriptor: int, address: bytes) -> bool:
+    """Connect a socket to `address`, a struct sockaddr (connect(2)). False for any error."""
+    return _libc("connect", descriptor, address, len(address)) == 0
 
 
 def tee_function() -> "Callable[[int, int, int], int] | None":

@@ -5,9 +5,9 @@ as a bounded selection (the start, and a curated list of beats) and replayed to 
 nothing is counted twice and little is lost: a frame that was delivered before bears `replay`.
 """
 
-from sidecar import rendezvous
 from sidecar.core import frame_line as wire
 from sidecar.core.errors import DaemonUnavailable, FrameError
+from sidecar.supervisor import connection
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Link:
         self._path = path
         self._start_daemon = start_daemon
         self._notes = notes
-        self._socket: socket | None = None
+        self._socket: socket | connection.Connection | None = None
         self._out = bytearray()
         self._in_flight: list[_Kept] = []
         self._start: _Kept | None = None
@@ -162,7 +162,12 @@ class Link:
             self._socket.close()
             self._socket = None
 
-    def _open(self) -> "socket":
+    def _open(self) -> "socket | connection.Connection":
+        connected = connection.connect(self._path)
+        if connected is not None:
+            return connected
+        from sidecar import rendezvous
+
         try:
             return rendezvous.connect(self._path)
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
