@@ -227,6 +227,7 @@ def test_what_a_short_command_never_loads(spaced: Installation) -> None:
 
 def test_an_output_that_is_a_file(spaced: Installation) -> None:
     refresh(spaced)
+    echo(spaced.script, spaced.environ)  # which has the daemon started
     probe = LATER.replace("supervisor.loop", "supervisor.files")
     output = spaced.prefix / "output"
     with output.open("wb") as file:
