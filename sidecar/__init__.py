@@ -4,9 +4,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sidecar.library import AsyncCommand, Command, Progress, Result, arun, astart, run, start
+    from sidecar.library import AsyncCommand, Command, Options, Progress, Result, arun, astart, run, start
 
-__all__ = ["AsyncCommand", "Command", "Progress", "Result", "__version__", "arun", "astart", "run", "start"]
+__all__ = ["AsyncCommand", "Command", "Options", "Progress", "Result", "__version__", "arun", "astart", "run", "start"]
 
 __version__ = "0.1.0"
 
@@ -15,10 +15,12 @@ load_rest: "Callable[[bool], None] | None" = None
 what an output needs that is a file."""
 
 
-def __getattr__(name: str) -> object:
-    """The library (docs/library.md), loaded by who asks for it: this module is on each command's way to its spawn."""
-    if name in __all__:
-        import sidecar.library
+if not TYPE_CHECKING:  # for a type checker every name would be one of ours
 
-        return getattr(sidecar.library, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """The library (docs/library.md), loaded by who asks: this module is on each command's way to its spawn."""
+        if name in __all__:
+            import sidecar.library
+
+            return getattr(sidecar.library, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,7 +22,7 @@ class Options(TypedDict, total=False):
     env                   the command's whole environment; else ours
     input                 what the command reads on its stdin; else it is empty
     merge_stderr          stderr goes where stdout goes, in the order written; `Result.stderr` is then empty
-    pty                   the command gets a terminal
+    pty                   its stdout is a terminal, with merge_stderr its stderr too
     timeout_s             the tree is stopped after so long; None = never
     silence_timeout_s     the tree is stopped after so long without output; None = never
     kill_after_s          from TERM to KILL
@@ -72,6 +72,7 @@ def supervisor_words(command: Words, options: Options, frames_fd: int) -> list[s
     unknown = set(options) - set(Options.__annotations__)
     if unknown:
         raise UsageError(f"no such option: {', '.join(sorted(unknown))}")
+    _check(command, options)
     given: Mapping[str, object] = {name: value for name, value in options.items() if value is not None}
     words = [*_program(), "run", f"--frames-fd={frames_fd}"]
     for name, flag in _DURATIONS.items():
@@ -90,6 +91,20 @@ def supervisor_words(command: Words, options: Options, frames_fd: int) -> list[s
     if not command:
         raise UsageError("no command to run: the list of words is empty")
     return [*words, "--", *command]
+
+
+def _check(command: object, options: Mapping[str, object]) -> None:
+    """What would be found out only once the command runs, or by nobody: a caller may have no type checker."""
+    if not isinstance(command, Sequence) or isinstance(command, bytes):
+        raise UsageError(f"a command is a text, or a list of texts: {command!r:.200}")
+    given = options.get("input")
+    if given is not None and not isinstance(given, bytes | bytearray | memoryview):
+        raise UsageError(f"input must be bytes: {given!r:.200}")
+    limit_bytes = options.get("max_output_bytes")
+    if limit_bytes is None:
+        return
+    if isinstance(limit_bytes, bool) or not isinstance(limit_bytes, int) or limit_bytes < 0:
+        raise UsageError(f"max_output_bytes must be a number of bytes, not negative: {limit_bytes!r:.200}")
 
 
 def command_environment(options: Options) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """How a command ended, and what it wrote."""
 
+import errno
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,6 +8,8 @@ from typing import Any
 
 from sidecar.library.captured import Captured
 from sidecar.library.progress import Progress
+from sidecar.supervisor.leave import TIMEOUT_EXIT_CODE
+from sidecar.supervisor.spawn import SpawnError
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,8 @@ class Result:
 
     reason            "exited", "signaled", "timeout", "silence_timeout", "cancelled" or "spawn_failed"
     exit_code         as the agent's shell tool would see it: 124 timeout, 126 and 127 not started; None = by a signal
-    signal            "SIGKILL"; None = it exited
+    signal            "SIGKILL"; None = it exited. Both None: nobody knows, for its supervisor was killed, and somebody
+                      else in this program has waited for that
     stdout, stderr    what it wrote; of more than max_output_bytes the first half and the last half
     dropped_bytes     how much of both is missing in between
     elapsed_s         from its start to its end
@@ -57,7 +61,7 @@ class Result:
 
 
 def result_of(
-    status: int,
+    status: int | None,
     started: Mapping[str, Any] | None,
     settled: Mapping[str, Any] | None,
     verdict: Progress | None,
@@ -67,15 +71,19 @@ def result_of(
     *,
     cancelled: bool,
 ) -> Result:
-    """`status` is the supervisor's, as subprocess has it: -N for death by signal N."""
+    """`status` is the supervisor's, as subprocess has it: -N for death by signal N; None = not to be had."""
     frame: Mapping[str, Any] = settled or {}
     identity: Mapping[str, Any] = started or frame
+    if status is None:
+        exit_code, signal_name = _ending_of(frame)
+    else:
+        exit_code, signal_name = (status, None) if status >= 0 else (None, _signal_name(-status))
     # Without a last frame the supervisor was killed, or asked to stop before it was one.
-    unsaid = "cancelled" if cancelled else "exited" if status >= 0 else "signaled"
+    unsaid = "cancelled" if cancelled else "signaled" if signal_name is not None else "exited"
     return Result(
         reason=frame.get("reason", unsaid),
-        exit_code=status if status >= 0 else None,
-        signal=None if status >= 0 else _signal_name(-status),
+        exit_code=exit_code,
+        signal=signal_name,
         stdout=stdout.bytes(),
         stderr=stderr.bytes(),
         dropped_bytes=stdout.dropped_bytes + stderr.dropped_bytes,
@@ -90,6 +98,16 @@ def result_of(
         supervised=settled is not None,
         frame=settled,
     )
+
+
+def _ending_of(frame: Mapping[str, Any]) -> tuple[int | None, str | None]:
+    """(exit code, signal) by the last frame: what the supervisor's own status would say."""
+    reason = frame.get("reason")
+    if reason in ("timeout", "silence_timeout"):
+        return TIMEOUT_EXIT_CODE, None
+    if reason == "spawn_failed":
+        return SpawnError(getattr(errno, str(frame.get("error")), 0), "").exit_code, None
+    return frame.get("exitCode"), frame.get("signal")
 
 
 def _signal_name(number: int) -> str:

@@ -67,6 +67,7 @@ class Session:
         self._settled: Mapping[str, Any] | None = None
         self._verdict: Progress | None = None
         self._cancelled_ns: int | None = None
+        self._status_is_lost = False
         self.before_close: Callable[[int], object] = lambda descriptor: None
         """Called with a descriptor that is about to be closed, for whoever watches it."""
 
@@ -108,6 +109,12 @@ class Session:
 
     def has_ended(self) -> bool:
         """Whether the supervisor has; it is reaped then."""
+        if self._process.returncode is None and hasattr(os, "waitid"):
+            try:
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                # SIGCHLD is ignored here, or somebody waits for any child: subprocess would say that it exited with 0.
+                self._status_is_lost = True
         return self._process.poll() is not None
 
     def cancel(self) -> None:
@@ -133,8 +140,8 @@ class Session:
         """The supervisor has ended: the result. Raises UsageError where it would not start for an option's sake."""
         for descriptor in self.descriptors:
             self._close(descriptor)
-        status = self._process.wait()
-        if status == _OWN_MISTAKE and self._started is None and self._settled is None:
+        status = None if self._status_is_lost else self._process.wait()
+        if status in (_OWN_MISTAKE, None) and self._started is None and self._settled is None:
             said = self._captured["stderr" if self._process.stderr else "stdout"].bytes().decode("utf-8", "replace")
             if said.startswith("sidecar: "):
                 raise UsageError(said.removeprefix("sidecar: ").strip())
@@ -207,7 +214,7 @@ def _start(words: list[str], options: Options, frames_fd: int) -> "subprocess.Po
                 env=command_environment(options),
                 pass_fds=(frames_fd,),
             )
-        except (OSError, ValueError) as error:  # ValueError: a NUL byte
+        except (OSError, ValueError, TypeError) as error:  # ValueError: a NUL byte; TypeError: a word that is a number
             raise UsageError(f"the command cannot be started: {error}") from None
 
 

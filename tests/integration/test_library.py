@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -81,6 +82,35 @@ def test_a_flood_is_kept_within_the_limit() -> None:
 def test_death_by_a_signal_is_no_exit_code() -> None:
     result = run("kill -KILL $$")
     assert (result.reason, result.exit_code, result.signal) == ("signaled", None, "SIGKILL")
+
+
+def test_where_nobody_else_can_wait_for_the_command_its_end_is_known_all_the_same() -> None:
+    """With SIGCHLD ignored the kernel reaps every child, and subprocess takes each for one that exited with 0."""
+    code = """if True:
+        import asyncio, os, signal
+        from sidecar import arun, run, start
+        from sidecar.core.errors import UsageError
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        with start("exit 6") as command:
+            by_handle = command.wait()
+        ends = [run("exit 3"), run("kill -9 $$"), run(["/no/such"]), run("sleep 9", timeout_s=0.2), by_handle]
+        ends.append(asyncio.run(arun("exit 5")))
+        assert [(end.exit_code, end.signal) for end in ends] == [
+            (3, None), (None, "SIGKILL"), (127, None), (124, None), (6, None), (5, None)
+        ], ends
+        try:
+            run("true", shell="relative")
+        except UsageError:
+            print("fine")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert (done.stdout, done.stderr) == ("fine\n", "")
+
+
+@pytest.mark.parametrize(("command", "options"), [([1, 2], {}), ("true", {"env": {"A": 1}})])
+def test_what_is_no_text_is_a_wrong_option(command: Any, options: Any) -> None:
+    with pytest.raises(UsageError, match="cannot be started"):
+        run(command, **options)
 
 
 def test_what_cannot_be_started_is_a_result(tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 """The library's pure parts: output within a limit, the supervisor's words, what a frame says."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sidecar
+from sidecar import Options
 from sidecar.core.errors import UsageError
 from sidecar.library.captured import Captured
-from sidecar.library.options import Options, supervisor_words
+from sidecar.library.options import supervisor_words
 from sidecar.library.progress import Seen, progress_of
 from sidecar.library.result import result_of
 
@@ -90,6 +93,24 @@ def test_no_words_and_an_unknown_option_are_refused() -> None:
         words("true", timout_s=3)
 
 
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        (b"true", {}),
+        (5, {}),
+        (None, {}),
+        ("true", {"input": "text"}),
+        ("true", {"max_output_bytes": -1}),
+        ("true", {"max_output_bytes": "10"}),
+        ("true", {"max_output_bytes": True}),
+    ],
+)
+def test_what_a_type_checker_would_say_is_said_in_one_line(command: Any, options: Any) -> None:
+    with pytest.raises(UsageError) as error:
+        supervisor_words(command, options, 3)
+    assert "\n" not in str(error.value)
+
+
 def test_a_heartbeat_says_what_its_frame_says() -> None:
     payload = {"type": "shell_progress", "elapsedMs": 9000, "lastOutputAgeMs": 4000, "totalLines": 3, "totalBytes": 40}
     frame = {"type": "shell_progress", "commandId": "c", "shellProgress": payload, "verdict": "computing"}
@@ -119,6 +140,26 @@ def test_a_supervisor_that_is_gone_without_a_word() -> None:
     assert (killed.reason, killed.signal, killed.exit_code, killed.supervised) == ("signaled", "SIGKILL", None, False)
     assert (killed.command_id, killed.elapsed_s) == ("c", 1.5)
     assert result_of(-15, None, None, None, empty, empty, 0.0, cancelled=True).reason == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("settled", "ending"),
+    [
+        ({"reason": "exited", "exitCode": 3}, (3, None)),
+        ({"reason": "signaled", "signal": "SIGKILL"}, (None, "SIGKILL")),
+        ({"reason": "cancelled", "signal": "SIGTERM"}, (None, "SIGTERM")),
+        ({"reason": "timeout", "signal": "SIGTERM"}, (124, None)),
+        ({"reason": "spawn_failed", "error": "ENOENT"}, (127, None)),
+        ({"reason": "spawn_failed", "error": "EACCES"}, (126, None)),
+        (None, (None, None)),
+    ],
+)
+def test_where_somebody_else_has_waited_for_the_supervisor(settled: Any, ending: tuple[Any, Any]) -> None:
+    empty = Captured(None)
+    frame = None if settled is None else {"elapsedMs": 5, **settled}
+    result = result_of(None, STARTED, frame, None, empty, empty, 1.5, cancelled=False)
+    assert (result.exit_code, result.signal) == ending
+    assert not result.ok
 
 
 def test_the_package_names_the_library_and_nothing_else() -> None:
