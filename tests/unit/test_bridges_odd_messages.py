@@ -4,10 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from daemon_support import beat, started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidecar.bridges.careful import Careful
+from sidecar.core import frame as wire
+from sidecar.core.match_key import match_key
 from sidecar.gateways.acp_bridge import AcpBridge
 from sidecar.gateways.stream_json_bridge import StreamJsonBridge
 
@@ -75,14 +78,15 @@ def lines(draw: st.DrawFn) -> bytes:
 
 
 @pytest.mark.parametrize("make", [AcpBridge, StreamJsonBridge])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(said=st.lists(st.tuples(st.booleans(), lines()), max_size=12))
 def test_nothing_that_comes_raises(make: type[AcpBridge | StreamJsonBridge], said: list[tuple[bool, bytes]]) -> None:
     bridge = make(BRIDGE)
+    command = started("c", bridgeId=BRIDGE, matchKey=match_key(BRIDGE, "x"))
     for from_agent, line in said:
         (bridge.agent_line if from_agent else bridge.client_line)(line)
-        bridge.record({"type": "command_started", "commandId": "c", "bridgeId": BRIDGE})
-        bridge.record({"toolCallId": "x", "_meta": {"shellProgress": {}, "sidecar": {"commandId": "c"}}})
+        bridge.record(command)
+        bridge.record(wire.native(command, beat("c", seq=1)))
 
 
 class Broken(AcpBridge):
