@@ -22,6 +22,7 @@ __all__ = [
     "connect",
     "lock_folder",
     "new_socket",
+    "peer_pid_of",
     "peer_uid_of",
     "private_folder",
     "socket_path",
@@ -101,6 +102,14 @@ def peer_uid_of(sock: socket) -> int | None:
         return None
     credentials = sock.getsockopt(SOL_SOCKET, _SO_PEERCRED, 12)
     return int.from_bytes(credentials[4:8], sys.byteorder)
+
+
+def peer_pid_of(sock: socket) -> int | None:
+    """The pid of the process that called listen(2) last, as it is seen from here (0: not at all); None where the
+    platform cannot say."""
+    if sys.platform != "linux":
+        return None
+    return int.from_bytes(sock.getsockopt(SOL_SOCKET, _SO_PEERCRED, 12)[:4], sys.byteorder)
 
 
 class _short_name:  # noqa: N801 - used as a function: `with _short_name(path) as name`

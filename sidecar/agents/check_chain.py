@@ -18,7 +18,7 @@ from sidecar.agents.places import Places
 from sidecar.config import inspect_settings, unknown_variables
 from sidecar.core.errors import DaemonUnavailable
 from sidecar.core.values import printable
-from sidecar.daemon import client
+from sidecar.daemon import client, elsewhere
 
 _ANSWER_S = 3.0
 _PROBE_EXIT = 7
@@ -66,7 +66,8 @@ def _configuration(environ: Mapping[str, str]) -> Sequence[Check]:
 
 
 def _daemon(environ: Mapping[str, str]) -> Sequence[Check]:
-    path = rendezvous.socket_path(environ, inspect_settings({}, environ).settings.socket)
+    configured = inspect_settings({}, environ).settings.socket
+    path = rendezvous.socket_path(environ, configured)
     shown = printable(path)
     folder = os.path.dirname(path)
     if os.path.lexists(folder):
@@ -86,6 +87,9 @@ def _daemon(environ: Mapping[str, str]) -> Sequence[Check]:
             )
         ]
     if not os.path.lexists(path):
+        if not configured and (other := elsewhere.found(environ)) != path:
+            text = f"none runs on {shown}, but one is on {printable(other)}: XDG_RUNTIME_DIR is another there"
+            return [Check("daemon", NOTE, text, "`ps`, `top` and the like ask that one; give both the same")]
         return [Check("daemon", OK, f"none runs; the first command starts one on {shown}")]
     try:
         answer = client.status(path, timeout_s=_ANSWER_S)

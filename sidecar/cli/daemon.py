@@ -1,7 +1,7 @@
 """`sidecar daemon`: run it, start it, stop it, ask how it is.
 
 125  anything that is wrong, in one line on stderr
-3    `status` (and `stop`) where no daemon runs
+3    `status` where no daemon answers, and `stop` where none runs
 """
 
 import json
@@ -15,8 +15,8 @@ from sidecar import detach, rendezvous, start_script, startup_cache
 from sidecar.cli.parameters import config_parameter, daemon_socket, given, settings_options, socket_options
 from sidecar.config import BY_NAME, DAEMON, Resolved, load_settings
 from sidecar.core.duration import format_duration
-from sidecar.core.errors import DaemonUnavailable
-from sidecar.daemon import client, life
+from sidecar.core.errors import DaemonSilent, DaemonUnavailable
+from sidecar.daemon import client, life, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,13 +80,17 @@ def started(path: str, config_path: str | None) -> None:
 @daemon.command("stop")
 @socket_options
 def stop(config_path: str | None, socket: str | None) -> int:
-    """Ask the daemon to stop, and wait until it has gone."""
+    """Ask the daemon to stop, and wait until it has gone. One that does not answer gets signals instead."""
     path = daemon_socket(socket, config_path)
     try:
         pid = life.stop_and_wait(path, _STOP_TIMEOUT_S)
     except DaemonUnavailable as error:
         click.echo(str(error), err=True)
-        return EXIT_NOT_RUNNING
+        silent = stuck.daemon_of(path) if isinstance(error, DaemonSilent) else None
+        if silent is None:
+            return EXIT_NOT_RUNNING
+        stuck.end(silent, _STOP_TIMEOUT_S, _STOP_TIMEOUT_S)
+        pid = silent
     click.echo(f"stopped, pid {pid}")
     return 0
 
@@ -95,15 +99,23 @@ def stop(config_path: str | None, socket: str | None) -> int:
 @socket_options
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 def status(config_path: str | None, socket: str | None, as_json: bool) -> int:
-    """Say how the daemon is; exit status 3 where none runs."""
+    """Say how the daemon is; exit status 3 where none answers."""
     path = daemon_socket(socket, config_path)
     try:
         answer = client.status(path)
     except DaemonUnavailable as error:
-        click.echo(json.dumps({"type": "status", "running": False, "socket": path}) if as_json else str(error))
+        click.echo(_without_answer(path, error, as_json))
         return EXIT_NOT_RUNNING
     click.echo(json.dumps({**answer, "running": True}) if as_json else _in_words(answer))
     return 0
+
+
+def _without_answer(path: str, error: DaemonUnavailable, as_json: bool) -> str:
+    pid = stuck.daemon_of(path) if isinstance(error, DaemonSilent) else None
+    if as_json:
+        there = {"running": False} if pid is None else {"running": True, "answers": False, "pid": pid}
+        return json.dumps({"type": "status", **there, "socket": path})
+    return str(error) if pid is None else f"{error}: `sidecar why {pid}` says why, `sidecar daemon stop` ends it"
 
 
 def _in_words(answer: dict[str, Any]) -> str:

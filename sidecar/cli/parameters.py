@@ -8,6 +8,7 @@ import click
 
 from sidecar import rendezvous
 from sidecar.config import BY_NAME, OPTIONS, Option, load_settings
+from sidecar.daemon import elsewhere
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,9 +84,11 @@ def socket_options(function: F) -> F:
 
 
 def daemon_socket(socket: str | None, config_path: str | None) -> str:
-    """The path of the daemon's socket by flag, variable, file or default. Raises UsageError."""
+    """The path of the daemon's socket by flag, variable, file or default; where nobody is at the default, that of
+    another daemon of this user. Raises UsageError."""
     flags = {} if socket is None else {"socket": socket}
-    return rendezvous.socket_path(os.environ, load_settings(flags, os.environ, config_path).settings.socket)
+    configured = load_settings(flags, os.environ, config_path).settings.socket
+    return rendezvous.socket_path(os.environ, configured) if configured else elsewhere.found(os.environ)
 
 
 def _parameter(option: Option) -> click.Option:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sidecar import rendezvous
-from sidecar.cli.parameters import socket_options
+from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.config import Resolved, load_settings
 from sidecar.core.duration import format_duration
 from sidecar.core.errors import DaemonUnavailable, SidecarError
@@ -130,7 +129,7 @@ def _place(socket: str | None, config_path: str | None) -> _Place:
     from sidecar.telemetry.targets import target_of
 
     resolved = load_settings({} if socket is None else {"socket": socket}, os.environ, config_path)
-    daemon = rendezvous.socket_path(os.environ, resolved.settings.socket)
+    daemon = daemon_socket(socket, config_path)
     try:
         telemetry: Mapping[str, Any] = client.status(daemon).get("telemetry") or {}
     except DaemonUnavailable:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sidecar import rendezvous
 from sidecar.core import frame as wire
-from sidecar.core.errors import DaemonUnavailable, FrameError
+from sidecar.core.errors import DaemonSilent, DaemonUnavailable, FrameError
 
 if TYPE_CHECKING:
     from _socket import socket
@@ -63,7 +63,7 @@ def _answers(answers: "Subscription", path: str, timeout_s: float) -> "Iterator[
             if answer.get("type") in ("end", "status", "stopping", "web"):
                 return
         if not answers.ended:
-            raise DaemonUnavailable(f"the daemon on {path} did not answer within {timeout_s:g} s")
+            raise DaemonSilent(f"the daemon on {path} did not answer within {timeout_s:g} s")
         raise DaemonUnavailable(f"the daemon on {path} went away before it had answered")
 
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from sidecar import detach
 from sidecar.core.daemon_environment import daemon_environment
-from sidecar.core.errors import DaemonUnavailable, SidecarError
+from sidecar.core.errors import DaemonSilent, DaemonUnavailable, SidecarError
 from sidecar.daemon import client, identity, listening
 from sidecar.daemon.accounting import Accounting
 from sidecar.daemon.connection import Limits
@@ -200,6 +200,8 @@ def start_detached(settings: DaemonSettings, arguments: list[str]) -> tuple[int,
         except AlreadyRunning:
             try:
                 return client.status(path, timeout_s=_START_TIMEOUT_S)["pid"], False
+            except DaemonSilent as error:
+                raise DaemonSilent(f"{error}; `sidecar daemon stop` ends it") from None
             except DaemonUnavailable:
                 continue  # it was just about to end
         with listener.sock as sock:

@@ -98,7 +98,10 @@ def bind(path: str) -> Listener:
 
 def inherited(descriptor: int, path: str) -> Listener:
     """The listening socket that a supervisor bound at `path`, and left to us. Raises UsageError."""
-    return Listener(_adopt(descriptor), path, _file_of(path))
+    sock = _adopt(descriptor)
+    # Once more: the kernel tells who connects who listens, and so far that was the supervisor (sidecar.daemon.stuck).
+    sock.listen(rendezvous.LISTEN_BACKLOG)
+    return Listener(sock, path, _file_of(path))
 
 
 def from_systemd(environ: Mapping[str, str], path: str) -> Listener | None:
