@@ -41,6 +41,10 @@ class Canary:
         self._seen &= ~bit
         return seen
 
+    def holds(self, numbers: tuple[int, ...]) -> bool:
+        """Whether one of the signals came to the group that was not asked for yet. Call it behind `saw`."""
+        return any(self._seen >> (number - 1) & 1 for number in numbers)
+
     def end(self) -> None:
         if not self.pid:
             return

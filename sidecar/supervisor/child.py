@@ -63,6 +63,18 @@ class Child:
             return (*posix.waitpid(-1, flags), None)
         return posix.wait4(-1, flags)
 
+    def goes_on(self) -> bool:
+        """Whether it was continued, or has ended, since it was last reaped as stopped. Nothing is reaped."""
+        try:
+            changed = posix.waitid(
+                posix.P_PID,
+                self.pid,
+                posix.WEXITED | posix.WSTOPPED | posix.WCONTINUED | posix.WNOHANG | posix.WNOWAIT,
+            )
+        except OSError:
+            return True
+        return changed is not None and changed.si_code != posix.CLD_STOPPED
+
     def send(self, number: int) -> None:
         """A signal to the direct child, if it is still there."""
         if self.status is None:

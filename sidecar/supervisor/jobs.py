@@ -1,7 +1,8 @@
 """Job control: when the command is stopped by its terminal we stop with it, and go on with it.
 
 The agent's shell sees us, not the command. So where a SIGTSTP, SIGTTIN or SIGTTOU stopped the command, we give the
-terminal back and stop by the same signal; continued, we take the terminal again, and continue the command.
+terminal back and stop by the same signal; continued, we take the terminal again, and continue the command. On its own
+terminal the command is stopped alone, while bare the whole group is: so with one our group is sent the signal.
 
 SIGSTOP is not followed: it is no key, and who sends it to the command alone means the command alone. Nor is any stop
 where there is no job control: no signal of the kind came to us, and we have no controlling terminal.
@@ -34,13 +35,19 @@ class Jobs:
         self._child = child
         self._terminal = terminal
         self._told_to_stop = False
+        self._holds_command = False
+        """With a terminal: the command is stopped, and to be continued by us when we are."""
         self.times_stopped = 0
         self.deadline_ns: int | None = None
         if terminal is not None and terminal.reads_keys and not terminal.has_keys:
             self.deadline_ns = 0
 
-    def told_to_stop(self) -> None:
+    def told_to_stop(self, number: int) -> None:
         """A job-control stop came to us, and the command has it."""
+        if self._holds_command:
+            # It voided the SIGCONT that came before it and that we had not read: the command is stopped as it was.
+            self._stop(number)
+            return
         self._told_to_stop = True
         self.child_changed()
 
@@ -60,15 +67,21 @@ class Jobs:
             self._continue_command()
             return
         _relay_what_is_there(self._loop.channels, self._loop.clock_ns())
+        self._stop(stopped_by)
+
+    def _stop(self, number: int) -> None:
+        """Stop as the command is stopped, until we are continued."""
+        terminal = self._terminal
         if terminal is not None:
             terminal.give_back()
-        self._loop.silence.suspended(signal_name(stopped_by), self._loop.clock_ns())
+            self._holds_command = True
+        self._loop.silence.suspended(signal_name(number), self._loop.clock_ns())
         began_ns = self._loop.clock_ns()
-        was_stopped = _stop_by(stopped_by)
+        was_stopped = self._stop_by(number)
         self.times_stopped += 1
         self._loop.was_suspended(self._loop.clock_ns() - began_ns)
         if terminal is None or was_stopped:
-            return  # SIGCONT, which is to be read next, does the rest
+            return  # what came meanwhile is to be read next: SIGCONT, or another stop
         # An orphaned process group cannot be stopped, and bare the command could not either.
         self.take_terminal()
         if terminal.companions is not None and not terminal.in_foreground():
@@ -76,6 +89,25 @@ class Jobs:
             terminal.companions.set_foreground(terminal.master, self._child.pid, command=True)
             terminal.companions.end()
         self._continue_command()
+
+    def _stop_by(self, number: int) -> bool:
+        """Stop by signal `number`: this process, or with a terminal its group. Returns when it is continued, True then,
+        and False where the kernel did not stop it.
+
+        What continued it is pending then: SIGCONT is among the signals that we block, and so is a stop that came after
+        it. A signal of ours voids a SIGCONT that is pending, so for one that came too early it is looked before, and
+        over pipes, where the command has it too, once more before the signal of ours takes effect.
+        """
+        if SIGCONT in _signal.sigpending():
+            return True
+        before = _signal.signal(number, _signal.SIG_DFL)
+        posix.kill(posix.getpid() if self._terminal is None else 0, number)
+        if self._terminal is None and self._child.goes_on():
+            _signal.signal(number, _signal.SIG_IGN)  # the kernel then forgets the one that is pending
+        mask = _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [number])
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+        _signal.signal(number, before)
+        return not _signal.sigpending().isdisjoint((SIGCONT, *JOB_STOPS))
 
     def continued(self) -> None:
         """SIGCONT came to us. First the terminal, then the command that is to find it."""
@@ -100,6 +132,7 @@ class Jobs:
                 self.deadline_ns = self._loop.clock_ns() + _LOOK_EVERY_NS
 
     def _continue_command(self) -> None:
+        self._holds_command = False
         if self._terminal is not None and self._child.status is None:
             for group in self._terminal.groups(self._child.pid):
                 self._child.send_to_group(group, SIGCONT)
@@ -115,19 +148,6 @@ def _relay_what_is_there(channels: "list[Channel]", now_ns: int) -> None:
             poll.register(channel.source, select.POLLIN)
             if not poll.poll(0) or not channel.pump(now_ns):
                 break
-
-
-def _stop_by(number: int) -> bool:
-    """Stop this process by signal `number`; returns when it is continued. False = the kernel did not stop it.
-
-    What continued it is pending then: SIGCONT is among the signals that we block.
-    """
-    before = _signal.signal(number, _signal.SIG_DFL)
-    posix.kill(posix.getpid(), number)
-    mask = _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [number])
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
-    _signal.signal(number, before)
-    return SIGCONT in _signal.sigpending()
 
 
 def _has_controlling_terminal() -> bool:

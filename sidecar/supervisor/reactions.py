@@ -4,6 +4,9 @@ A signal to our pid goes on to the command; one that came to our whole group the
 request to stop the tree. What comes once the command has ended by itself changes nothing but our patience.
 """
 
+import _signal
+import posix
+
 from sidecar.core.lifecycle import CANCEL, SIGNAL, VERDICT
 from sidecar.supervisor.signals import (
     SI_KERNEL,
@@ -34,6 +37,7 @@ _JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
 _CANARY_AFTER_NS = 20_000_000
 """A command of less has hardly a handler yet, and is not worth a process that listens to its group."""
 _PRELOAD_AFTER_NS = 1_000_000_000
+_OF_KEYS = (SIGINT, SIGQUIT)
 _USUAL_ENDS = (SIGHUP, SIGINT, SIGQUIT)
 
 
@@ -83,11 +87,14 @@ class Reactions:
             self._jobs.look(now_ns)
 
     def signals(self, batch: list[Received]) -> None:
-        """What came at once. A stop that we made and are back from voids those read before it, as in the kernel."""
+        """What came at once. A stop that we made and are back from voids those read before it, and of stops and SIGCONT
+        the later voids the earlier, as in the kernel."""
         self._child.continued = False
         before = self._times_stopped
-        for received in batch:
-            if received.number not in _JOB_STOPS or self._times_stopped == before:
+        for received in _not_voided(batch):
+            if received.number in _OF_KEYS and received.sender_pid == posix.getpid():
+                self._came_to_the_group(received)  # the command has it from its own terminal: Keys
+            elif received.number not in _JOB_STOPS or self._times_stopped == before:
                 self.signal(received)
 
     @property
@@ -112,12 +119,14 @@ class Reactions:
             return  # the kernel tells the command
         if number == SIGCONT:
             self._loop.was_continued()
-            if self._terminal is not None:
-                self.jobs().continued()  # it continues the command when its terminal is ready for it
-                return
+        if self._is_void(number):
+            return
+        if number == SIGCONT and self._terminal is not None:
+            self.jobs().continued()  # it continues the command when its terminal is ready for it
+            return
         self._pass_on(number, for_group=for_group)
         if number in _JOB_STOPS:
-            self.jobs().told_to_stop()
+            self.jobs().told_to_stop(number)
 
     def _make_canary(self) -> None:
         try:
@@ -154,6 +163,16 @@ class Reactions:
         seen = self._canary is not None and self._canary.saw(received.number)
         return seen or received.code == SI_KERNEL
 
+    def _is_void(self, number: int) -> bool:
+        """Whether SIGCONT came after this stop, or a stop after this SIGCONT: the command has had them in that order.
+
+        The canary has lost the first of the two by then, so that it would be taken for one that was sent to us alone.
+        """
+        later = (SIGCONT,) if number in _JOB_STOPS else _JOB_STOPS if number == SIGCONT else ()
+        if not later:
+            return False
+        return not _signal.sigpending().isdisjoint(later) or (self._canary is not None and self._canary.holds(later))
+
     def _terminate(self, received: Received, *, for_group: bool) -> None:
         """SIGTERM came: the whole tree gets it once, and KILL when it comes again."""
         if self._loop.ended_by_itself(SIGTERM, or_by_any=for_group):
@@ -164,6 +183,17 @@ class Reactions:
         for_group = for_group and self._terminal is None
         if not self._loop.stop("cancelled", SIGNAL, evidence, but_group=for_group) and not for_group:
             self._child.send(SIGTERM)
+
+
+def _not_voided(batch: list[Received]) -> list[Received]:
+    """Without each stop that SIGCONT came after, and each SIGCONT that a stop came after (signal(7))."""
+    left: list[Received] = []
+    for received in batch:
+        voided = _JOB_STOPS if received.number == SIGCONT else (SIGCONT,) if received.number in _JOB_STOPS else ()
+        if voided:
+            left = [earlier for earlier in left if earlier.number not in voided]
+        left.append(received)
+    return left
 
 
 def _preload() -> None:

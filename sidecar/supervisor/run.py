@@ -97,7 +97,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         channels = [
             Channel(
                 one.source,
-                Sink(one.group[0]),
+                Sink(one.group[0], of_pipe=not one.terminal),
                 stats,
                 one.group[0],
                 terminal=one.terminal,
@@ -125,7 +125,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         from sidecar.supervisor.keys import Keys
 
         terminal.take_keys()
-        keys = Keys(terminal)
+        keys = Keys(terminal, spawning.pid)
     child = Child(spawning.pid)
     if terminal is not None and terminal.companions is not None:
         child.companions = terminal.companions.pids

@@ -134,19 +134,24 @@ def test_started_behind_it_runs_and_stops_when_it_reads(
         assert b"got words\r\n" in bash.prompt()
 
 
-@pytest.mark.parametrize("flags", MODES[:2], ids=IDS[:2])
+@pytest.mark.parametrize("flags", MODES, ids=IDS)
 def test_tostop_stops_one_that_writes_behind(
     sidecar: Installation, flags: tuple[str, ...] | None, tmp_path: Path
 ) -> None:
-    # Not over a pipe, where it is the supervisor that writes to the terminal.
     with shell(sidecar, flags) as bash:
         bash.line("stty tostop")
         bash.prompt()
         bash.run(tmp_path / "script", "sleep .3; echo written; exit 5", " &")
         bash.sync()
         bash.until_jobs_say(b"Stopped")
+        bash.line("bg")
+        bash.prompt()
+        bash.until_jobs_say(b"Stopped")
         bash.line("fg")
         bash.until_text(b"written\r\n")
+        bash.prompt()
+        bash.line("echo rc=$?")
+        assert b"rc=5" in bash.prompt()
 
 
 @pytest.mark.parametrize("flags", MODES, ids=IDS)
@@ -256,6 +261,72 @@ def test_control_z_stops_what_is_wrapped_twice(sidecar: Installation, times: int
             bash.until_text(b"script\r\n")
             # The shell says so before it continues anybody: the command is the last one to go on.
             until(lambda: state_of(pid_in(tmp_path / "pid")) != "T")
+        bash.line("words")
+        assert b"got words\r\n" in bash.prompt()
+        bash.line("echo rc=$?")
+        assert b"rc=3" in bash.prompt()
+
+
+@pytest.mark.parametrize("around", ["sh", "bash"])
+@pytest.mark.parametrize("flags", MODES, ids=IDS)
+def test_keys_that_are_signals_reach_the_script_around_it_too(
+    sidecar: Installation, flags: tuple[str, ...] | None, around: str, tmp_path: Path
+) -> None:
+    """All who are in front of a terminal get them, so that ^C ends a loop, and ^Z stops the job as a whole."""
+    with shell(sidecar, flags) as bash:
+        go = tmp_path / "go"
+        os.mkfifo(go)
+        (tmp_path / "loop").write_text(
+            f"for i in 1 2; do {bash.prefix}sh -c 'echo begun$1; read x <{go}; echo got $x' sh $i; done; echo after\n"
+        )
+        bash.line(f"{around} {tmp_path}/loop")
+        bash.until_text(b"begun1\r\n")
+        bash.type(b"\x1a")
+        assert b"Stopped" in bash.prompt()
+        bash.line("fg")  # at once: not everybody may have stopped yet
+        bash.until_text(b"loop\r\n")
+        go.write_text("words\n")
+        bash.until_text(b"got words\r\nbegun2\r\n")
+        bash.type(b"\x03")
+        assert b"after" not in bash.prompt()
+        bash.line("echo rc=$?")
+        assert b"rc=130" in bash.prompt()
+
+
+@pytest.mark.parametrize("flags", MODES, ids=IDS)
+def test_a_shell_with_job_control_of_its_own_keeps_its_keys_to_itself(
+    sidecar: Installation, flags: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    with shell(sidecar, flags) as bash:
+        (tmp_path / "around").write_text(
+            f"trap 'echo hit' INT; PS1=INNER' ' {bash.prefix}bash --norc --noprofile --noediting -i; echo over $?\n"
+        )
+        bash.line(f"bash {tmp_path}/around")
+        bash.until_text(b"INNER ")
+        bash.type(b"\x03")
+        bash.until_text(b"INNER ")
+        bash.line("exit 4")
+        assert b"over 4" in (shown := bash.prompt())
+        assert b"hit" not in shown
+
+
+@pytest.mark.parametrize("flags", [(), ("--no-pty",), ("--pty", "twice")], ids=["pty", "pipe", "twice"])
+def test_stopped_and_continued_as_fast_as_it_goes_it_is_never_stuck(
+    sidecar: Installation, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A ^Z may come before the shell has continued the job, which voids it: bare, too. The next one then stops it."""
+    with shell(sidecar, flags[:1]) as bash:
+        bash.prefix *= len(flags) or 1
+        bash.run(tmp_path / "script", "echo begun; read x; echo got $x; exit 3")
+        bash.until_text(b"begun\r\n")
+        for _ in range(10):
+            bash.type(b"\x1a")
+            while PROMPT not in bash.seen:
+                if not bash._read(0.3):
+                    bash.type(b"\x1a")
+            assert b"Stopped" in bash.prompt()
+            bash.line("fg")
+            bash.until_text(b"script\r\n")
         bash.line("words")
         assert b"got words\r\n" in bash.prompt()
         bash.line("echo rc=$?")

@@ -130,3 +130,17 @@ def test_the_beginning_of_a_line_typed_ahead_is_echoed_once(sidecar: Installatio
 )
 def test_what_the_command_changes_of_its_terminal_stays_changed(sidecar: Installation, script: str) -> None:
     _both(sidecar, lambda wrapper: Shell(script.replace("$W ", wrapper), sidecar.environ).end())
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_without_a_terminal_as_stdin_the_commands_shows_opost_off(sidecar: Installation, wrapped: bool) -> None:
+    prefix = f"{sidecar.script} run -- " if wrapped else ""
+    words = Shell(f"{prefix}sh -c 'stty -a <&1' </dev/null", sidecar.environ).end().split()
+    assert (b"opost" in words, b"-opost" in words) == ((False, True) if wrapped else (True, False))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_supervisor_that_is_killed_leaves_the_terminal_raw(sidecar: Installation, wrapped: bool) -> None:
+    """A shell with job control would set its own again; this one does not."""
+    killing = f"{sidecar.script} run -- sh -c 'sleep .2; kill -9 $PPID'" if wrapped else "sh -c 'kill -9 $$'"
+    assert (b"-icanon" in Shell(f"{killing}; stty -a; stty sane", sidecar.environ).end().split()) == wrapped

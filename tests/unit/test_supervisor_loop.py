@@ -1,6 +1,7 @@
 """The loop over real pipes and the real poll: what ends it, and what must not hold it up."""
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -282,3 +283,37 @@ def test_a_package_that_is_upgraded_meanwhile_costs_the_command_nothing(
     assert delivery.link.retry_ns is not None
     delivery.link = Uninstalled()  # type: ignore[assignment]
     delivery.send({"type": wire.PROGRESS})
+
+
+class HoldingCanary:
+    """Saw nothing of what is asked for; `held` is what came to the group since."""
+
+    def __init__(self, held: int) -> None:
+        self._held = held
+
+    def saw(self, _number: int) -> bool:
+        return False
+
+    def holds(self, numbers: tuple[int, ...]) -> bool:
+        return self._held in numbers
+
+
+@pytest.mark.parametrize(("came", "since"), [("SIGCONT", "SIGTSTP"), ("SIGTSTP", "SIGCONT"), ("SIGCONT", "SIGTTIN")])
+@pytest.mark.parametrize("known_by", ["us", "the canary"])
+def test_a_stop_and_a_cont_that_cross_are_not_passed_on(scene: Scene, came: str, since: str, known_by: str) -> None:
+    """The command has had both from the kernel, in their order: the first, passed on now, would undo the second."""
+    first, second = getattr(signal, came), getattr(signal, since)
+    scene.loop.reactions._canary = HoldingCanary(second if known_by == "the canary" else 0)  # type: ignore[assignment]
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [second])
+    try:
+        if known_by == "us":
+            signal.pthread_kill(threading.get_ident(), second)
+        scene.loop.reactions.signal(Received(first, 0, 1))
+    finally:
+        before = signal.signal(second, signal.SIG_IGN)  # forgets the one that is pending
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(second, before)
+    assert scene.child.told == []
+    scene.loop.reactions._canary = HoldingCanary(0)  # type: ignore[assignment]
+    scene.loop.reactions.signal(Received(signal.SIGCONT, 0, 1))
+    assert scene.child.told == [signal.SIGCONT]

@@ -28,6 +28,7 @@ Frame = dict[str, Any]
 
 class FakeChild:
     stopped_by = None
+    continued = False
     canary = None
     not_of_the_tree: frozenset[int] = frozenset()
 
