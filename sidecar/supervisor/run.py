@@ -112,11 +112,15 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
             files = GivenFiles(streams.files, stats, time.monotonic_ns(), time.time_ns)
         delivery = Delivery(options, environ, inline_factory, entry)
     except NoChild as error:
+        if terminal is not None:
+            terminal.withdraw()
         if entry is not None:
             entry.remove()
         _unsupervised(str(error), options, _command_environment(environ, context), signals.agent_mask)
         return
     except SpawnError as error:
+        if terminal is not None:
+            terminal.withdraw()
         _spawn_failed(error, options, environ, inline_factory, reports, entry)
         return
     delivery.send(reports.started(spawning.pid))
@@ -124,7 +128,6 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     if terminal is not None:
         from sidecar.supervisor.keys import Keys
 
-        terminal.take_keys()
         keys = Keys(terminal, spawning.pid)
     child = Child(spawning.pid)
     if terminal is not None and terminal.companions is not None:

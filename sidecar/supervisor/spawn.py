@@ -77,12 +77,12 @@ def spawn(
     """Start `argv`: fork, and let the child go on to exec. Raises NoChild where that cannot be.
 
     `descriptors` maps a number in the command (0, 1, 2) to a descriptor of ours; `terminal` shall be its
-    controlling terminal, with a session of its own.
+    controlling terminal, with a session of its own. It has the agent's keys from here on, whether it runs or not.
     """
     paths = _candidates(argv[0], environ)
     ignored = given_ignored()
     if terminal is not None and paths:
-        terminal.take_typed_ahead()
+        terminal.take_keys()  # before the command can change its terminal's settings: this copies the agent's
     parent_pid = posix.getpid()
     try:
         report, reporter = posix.pipe()

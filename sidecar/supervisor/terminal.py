@@ -111,6 +111,11 @@ class Terminal:
         self.is_over = True
         os.close(self.slave)
 
+    def withdraw(self) -> None:
+        """There is no command: it could not be started."""
+        self.command_exited()
+        self.give_back()
+
     def not_taken(self, keys: bytes) -> None:
         """Keys that did not get as far as the command's terminal before the command had ended."""
         import termios
@@ -148,10 +153,12 @@ class Terminal:
         return True
 
     def take_keys(self) -> None:
-        """Raw mode on the agent's terminal, if we are its foreground group: then its keys are ours to relay."""
+        """Raw mode on the agent's terminal, if we are its foreground group: its keys are ours to relay then.
+
+        What was typed before is given to the command."""
         import termios
 
-        from sidecar.supervisor.typed import give_unechoed, rest_waiting
+        from sidecar.supervisor.typed import give_unechoed, lines_waiting, rest_waiting
 
         if not self.reads_keys or self._saved is not None or not self.in_foreground():
             return
@@ -159,7 +166,7 @@ class Terminal:
             # A shell that edits its own line has its terminal raw while it starts a job behind it.
             self._copy_settings()
             settings = termios.tcgetattr(0)
-            self.take_typed_ahead()
+            typed = lines_waiting(0, settings[6][termios.VEOF]) if settings[3] & termios.ICANON else b""
             raw = [*settings[:6], list(settings[6])]
             raw[0] &= ~(
                 termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON
@@ -170,29 +177,13 @@ class Terminal:
             raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
             termios.tcsetattr(0, termios.TCSANOW, raw)
             self._saved = settings
-            begun = rest_waiting(0)
-            if begun:
-                give_unechoed(self.master, self.slave, begun)
+            typed += rest_waiting(0)
+            if typed:
+                give_unechoed(self.master, self.slave, typed)
         except (OSError, termios.error):
             if self._saved is None:
                 return
         self._cook(True)
-
-    def take_typed_ahead(self) -> None:
-        """Give the command the whole lines that were typed before our time."""
-        import termios
-
-        from sidecar.supervisor.typed import give_unechoed, lines_waiting
-
-        if not self.reads_keys or not self.in_foreground():
-            return
-        try:
-            agent = termios.tcgetattr(0)
-            typed = lines_waiting(0, agent[6][termios.VEOF]) if agent[3] & termios.ICANON else b""
-            if typed:
-                give_unechoed(self.master, self.slave, typed)
-        except (OSError, termios.error):
-            return
 
     def give_back(self) -> None:
         """The agent's terminal as it was, but for what the command has changed of its own, which it would have changed

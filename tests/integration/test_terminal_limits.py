@@ -132,6 +132,24 @@ def test_what_the_command_changes_of_its_terminal_stays_changed(sidecar: Install
     _both(sidecar, lambda wrapper: Shell(script.replace("$W ", wrapper), sidecar.environ).end())
 
 
+def test_a_program_that_cannot_be_started_leaves_the_terminal_and_the_keys_as_they_are(
+    sidecar: Installation, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    (tmp_path / "program").write_text("")
+    wrapped = f"{sidecar.script} run -- {tmp_path}/program"
+    shell = Shell(f"echo ready; read x < {tmp_path}/go; {wrapped}; read x; stty -a; echo got=$x", sidecar.environ)
+    shell.until(lambda said: b"ready" in said)
+    shell.type(b"typed\n")
+    shell.until(lambda said: b"typed" in said)
+    (tmp_path / "go").write_text("\n")
+    shell.until(lambda said: b"icanon" in said or (b"permission" in said and not TIOCSTI_WORKS))
+    said = shell.end() if TIOCSTI_WORKS else shell.said
+    assert b"not executable (permission denied)\r\n" in said
+    assert b"got=typed" in said or not TIOCSTI_WORKS
+    assert b"-icanon" not in said
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_without_a_terminal_as_stdin_the_commands_shows_opost_off(sidecar: Installation, wrapped: bool) -> None:
     prefix = f"{sidecar.script} run -- " if wrapped else ""
