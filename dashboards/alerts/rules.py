@@ -9,7 +9,7 @@ Traps that are walked around here:
 - `absent(x == 1)` is also true where x is 2: `absent` gets a bare selector.
 - `and` and `unless` without `on` match on all labels, and so on none between two metrics.
 - 0/0 is NaN, which no comparison is true of: a share is compared by multiplication, or of enough commands only.
-- A label that changes (a verdict, a value) makes a new alert, whose `for` begins again: they are in annotations.
+- A label that changes (a verdict, evidence, a value) makes a new alert, whose `for` begins again: in annotations only.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def alerts(p: Parameters) -> list[Alert]:
 def _commands(p: Parameters) -> Iterator[Alert]:
     suspect = "sidecar_suspect_output_age_seconds"
     overdue = "sidecar_overdue_output_age_seconds"
-    hung = _of(suspect, p, MAY_BE_HUNG)
+    hung, stuck = _of(suspect, p, MAY_BE_HUNG), _of(suspect, p, NEEDS_SOMEONE)
     yield Alert(
         "CommandHung",
         PAGE,
         f"max by ({_COMMAND}) (\n{_fresh(hung, p)}\n) > {p.hung_age_s}",
         f"{{{{ $labels.family }}}} on {_MACHINE} may be hung: no output for {_LONG}",
-        f"Verdict: {_verdict(suspect)}. {_WHOSE}.",
+        f"Verdict: {_verdict(hung)}. {_WHOSE}.",
         p.hung_for_s,
     )
     yield Alert(
@@ -83,15 +83,15 @@ def _commands(p: Parameters) -> Iterator[Alert]:
         TICKET,
         f"max by ({_COMMAND}) (\n{_fresh(_of(overdue, p), p)}\n) > {p.silent_age_s}",
         f"{{{{ $labels.family }}}} on {_MACHINE} has no timeout and has been silent for {_LONG}",
-        f"Nothing says that it hangs, and nothing will end it. Verdict: {_verdict(overdue)}. {_WHOSE}.",
+        f"Nothing says that it hangs, and nothing will end it. Verdict: {_verdict(_of(overdue, p))}. {_WHOSE}.",
         p.silent_for_s,
     )
     yield Alert(
         "CommandAwaitingInput",
         TICKET,
-        f"max by ({_COMMAND}) (\n{_fresh(_of(suspect, p, NEEDS_SOMEONE), p)}\n) > {p.awaiting_age_s}",
+        f"max by ({_COMMAND}) (\n{_fresh(stuck, p)}\n) > {p.awaiting_age_s}",
         f"{{{{ $labels.family }}}} on {_MACHINE} has waited for someone for {_LONG}",
-        f"Verdict: {_verdict(suspect)}. {_WHOSE}.",
+        f"Verdict: {_verdict(stuck)}. {_WHOSE}.",
         p.awaiting_for_s,
     )
     yield Alert(
@@ -101,7 +101,13 @@ def _commands(p: Parameters) -> Iterator[Alert]:
         f"  increase(sidecar_commands_lost_total{{{p.selector}}}[{duration(p.lost_window_s)}])\n) > 0",
         f"The supervisor of {{{{ $labels.family }}}} on {_MACHINE} was killed",
         f"In the last {duration(p.lost_window_s)}, on instance {{{{ $labels.instance }}}}. Nobody knows how the "
-        "command ended, or whether it did. Its trace: spans of the service sidecar with error.type = lost.",
+        "command ended, or whether it did. The latest: "
+        + _listed(
+            "sort(time() - sidecar_lost_timestamp_seconds{instance=%q,family=%q})",
+            "$labels.instance $labels.family",
+            "{{ .Value | humanizeDuration }} ago, trace {{ .Labels.trace_id }}, "
+            "session {{ or .Labels.session `unknown` }}; ",
+        ),
     )
     window = duration(p.heartbeat_window_s)
     yield Alert(
@@ -114,7 +120,7 @@ def _commands(p: Parameters) -> Iterator[Alert]:
         f"and on (job, instance)\nsum by (job, instance) (sidecar_heartbeats_total{{{p.selector}}}) > 0",
         f"No heartbeat from {_MACHINE}, though a command there has been silent for {_LONG}",
         "Its supervisor is stopped or stuck (instance {{ $labels.instance }}): what is said of the command is old. "
-        "Overdue: " + _each(f"{overdue}{{instance=%q}}", "$labels.instance"),
+        "Silent there: " + _silent_there(),
     )
 
 
@@ -130,8 +136,7 @@ def _producers(p: Parameters) -> Iterator[Alert]:
         f"unless on (job, instance)\ntimestamp({loop}) > time() - {p.fresh_s}",
         f"Nothing from the daemon on {_MACHINE} for {_LONG}, and commands were running",
         "The machine, the daemon or the way from it is gone (instance {{ $labels.instance }}); for as long nobody "
-        "watches those commands. Suspects then: "
-        + _each(f"last_over_time(sidecar_suspect_output_age_seconds{{instance=%q}}[{kept}])", "$labels.instance"),
+        "watches those commands. Silent there then: " + _silent_there(kept),
     )
     yield Alert(
         "DaemonLoopStuck",
@@ -139,7 +144,7 @@ def _producers(p: Parameters) -> Iterator[Alert]:
         f"max by ({_HOST}) (\n  timestamp({loop})\n  - {loop}\n) > {p.stuck_age_s}",
         f"The daemon on {_MACHINE} has been stuck for {_LONG}",
         "It exports metrics, and reads no frames (instance {{ $labels.instance }}): every age and count from there is "
-        "old. Overdue: " + _each("sidecar_overdue_output_age_seconds{instance=%q}", "$labels.instance"),
+        "old. Silent there: " + _silent_there(),
         p.stuck_for_s,
     )
 
@@ -210,7 +215,11 @@ def _about_alerting(p: Parameters) -> Iterator[Alert]:
     yield Alert(
         "TargetDown",
         TICKET,
-        f"max by (job, instance) (up{{{p.selector}}}) == 0",
+        f"max by (job, instance) (up{{{p.selector}}}) == 0\n"
+        # A daemon that is scraped itself, and ended because nothing was left to do.
+        f"unless on (job, instance)\n"
+        f"sum by (job, instance) (last_over_time(sidecar_commands_active{{{p.selector}}}"
+        f"[{duration(p.remembered_s)}])) == 0",
         "{{ $labels.instance }} ({{ $labels.job }}) cannot be scraped",
         "A Collector or a daemon's /metrics does not answer Prometheus.",
         p.down_for_s,
@@ -243,9 +252,23 @@ def _fresh(series: str, p: Parameters) -> str:
     return f"  {series}\n  and\n  timestamp({series}) > time() - {p.fresh_s}"
 
 
-def _verdict(metric: str) -> str:
-    asked = f"printf `{metric}{{trace_id=%q}}` $labels.trace_id | query"
-    return f"{{{{ with {asked} }}}}{{{{ . | first | label `verdict` }}}}{{{{ end }}}}"
+def _verdict(series: str) -> str:
+    """A template: the verdict, and the evidence, of the one of these series that the alert is about.
+
+    The oldest output of them: a series whose verdict is over may still be there for a minute.
+    """
+    selector = f"{series.removesuffix('}')},trace_id=%q,family=%q,instance=%q}}"
+    asked = f"printf `topk(1, {selector})` $labels.trace_id $labels.family $labels.instance | query"
+    shown = "{{ .Labels.verdict }}{{ with .Labels.evidence }} ({{ . }}){{ end }}"
+    return f"{{{{ with {asked} }}}}{{{{ with . | first }}}}{shown}{{{{ end }}}}{{{{ end }}}}"
+
+
+def _silent_there(remembered: str = "") -> str:
+    """A template: the commands of the alert's instance that a metric names, each once; or did within that time."""
+    named = '{__name__=~"sidecar_(suspect|overdue)_output_age_seconds",instance=%q}'
+    if remembered:
+        named = f"last_over_time({named}[{remembered}])"
+    return _each(f"sort_desc(max by (family, host_name, instance, trace_id) ({named}))", "$labels.instance")
 
 
 def _each(query: str, value: str) -> str:
@@ -259,4 +282,5 @@ def _each(query: str, value: str) -> str:
 
 
 def _listed(query: str, value: str, item: str) -> str:
+    """A template: `item` for each series of a query; `value` are the labels, one for each `%q` in it."""
     return f"{{{{ range printf `{query}` {value} | query }}}}{item}{{{{ else }}}}none.{{{{ end }}}}"

@@ -118,7 +118,8 @@ def _now(made: dashboard.Dashboard, traces: Traces) -> dashboard.Dashboard:
         ),
         panels.number(
             "Lost",
-            "Commands whose supervisor died, in the time range of the page: nobody knows how they ended.",
+            "Commands whose supervisor died, in the time range of the page: nobody knows how they ended. Those of the "
+            "last quarter of an hour are named below.",
             sources.instant_query(or_zero(f"sum({increase(series('sidecar.commands.lost'), '$__range')})")),
             panels.COMMANDS,
             alarm,
@@ -140,6 +141,7 @@ def _now(made: dashboard.Dashboard, traces: Traces) -> dashboard.Dashboard:
         ).decimals(0),
         _suspects(traces),
         _overdue(traces),
+        _lost(traces),
         panels.lines(
             "Evidence",
             "The facts behind each verdict that may be a hang or needs someone, the latest first, with the trace "
@@ -159,8 +161,9 @@ def _suspects(traces: Traces) -> table.Panel:
     return _named(
         traces,
         "Suspects",
-        f"Commands that may be hung, or have needed someone for a minute; the longest silence first. {_CAPPED} "
-        "A click on the trace leads to its evidence and its spans. The table is empty when there is none.",
+        "Commands that may be hung, or have needed someone for a minute; the longest silence first, each with the "
+        f"weightiest fact behind its verdict, as it was when the verdict was new. {_CAPPED} A click on the trace leads "
+        "to all of the evidence and its spans. The table is empty when there is none.",
         _AGE,
     ).no_value("no suspects")
 
@@ -175,12 +178,35 @@ def _overdue(traces: Traces) -> table.Panel:
     ).no_value("none")
 
 
+def _lost(traces: Traces) -> table.Panel:
+    expression = (
+        f"sort(max by (family, trace_id, session, job, instance) (time() - {series('sidecar.lost.timestamp')}))"
+    )
+    return _table(
+        traces,
+        "Lost lately",
+        "Commands whose supervisor died in the last quarter of an hour, the latest five of each daemon.",
+        expression,
+        {"Value": "Lost", "family": "Program"},
+    ).no_value("none")
+
+
 def _named(traces: Traces, title: str, description: str, metric: str) -> table.Panel:
-    """A table of the commands that a metric names, each linked to its trace and its session."""
-    expression = f"sort_desc(max by (verdict, family, trace_id, session, job, instance) ({series(metric)}))"
+    """A table of the running commands that a metric names."""
+    labels = "verdict, evidence, family, trace_id, session, job, instance"
+    expression = f"sort_desc(max by ({labels}) ({series(metric)}))"
+    columns = {"Value": "Last output", "family": "Program", "verdict": "Verdict", "evidence": "Evidence"}
+    colours = {"mode": "absolute", "steps": [{"value": None, "color": "orange"}, {"value": 600, "color": "red"}]}
+    ages = panels.of_column(thresholds=colours, **{"custom.cellOptions": {"type": "color-text"}})
+    wide = panels.of_column(**{"custom.width": 420})
+    made = _table(traces, title, description, expression, columns)
+    return made.override_by_name("Last output", ages).override_by_name("Evidence", wide)
+
+
+def _table(traces: Traces, title: str, description: str, expression: str, columns: dict[str, str]) -> table.Panel:
+    """Commands by name: `columns`, which begin with an age, then trace and session, with links, and daemon."""
     panel = panels.rows(title, description, sources.table_query(expression))
-    wanted = {"Value": "Last output", "verdict": "Verdict", "family": "Program", "trace_id": "Trace"}
-    wanted |= {"session": "Session", "instance": "Daemon", "job": "Job"}
+    wanted = {**columns, "trace_id": "Trace", "session": "Session", "instance": "Daemon", "job": "Job"}
     arranged: dict[str, object] = {
         "excludeByName": {"Time": True},
         "indexByName": {name: place for place, name in enumerate(wanted)},
@@ -192,11 +218,8 @@ def _named(traces: Traces, title: str, description: str, metric: str) -> table.P
         panels.link("Trace", _explore(traces, "${__value.raw}")),
     ]
     session_links = [panels.link("The session", session.address("var-session=${__value.raw:percentencode}"))]
-    colours = {"mode": "absolute", "steps": [{"value": None, "color": "orange"}, {"value": 600, "color": "red"}]}
-    ages = panels.of_column(unit=panels.SECONDS, thresholds=colours)
-    ages += panels.of_column(**{"custom.cellOptions": {"type": "color-text"}})
     return (
-        panel.override_by_name("Last output", ages)
+        panel.override_by_name(columns["Value"], panels.of_column(unit=panels.SECONDS))
         .override_by_name("Trace", panels.of_column(links=trace_links))
         .override_by_name("Session", panels.of_column(links=session_links))
     )

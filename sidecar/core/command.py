@@ -63,6 +63,8 @@ class Command:
         self.finding: Frame = {}
         """All that was said with the verdict: the keys of core.verdict_fields."""
         self._verdict_from_ms = self._verdict_said_ms = self._repeats_from_ms = 0
+        self._facts: dict[str, str] = {}
+        self._facts_from_ms = 0
         self.total_bytes = 0
         self.total_lines = 0
         self.longest_silence_ms = 0
@@ -149,6 +151,14 @@ class Command:
         return evidence
 
     @property
+    def fact(self) -> str:
+        """The weightiest fact behind the verdict, as it was told first with it in this silence; empty if none was.
+
+        Unlike `evidence` it stays the same while its figures move on, and when the verdict comes and goes.
+        """
+        return self._facts.get(self.verdict or "", "")
+
+    @property
     def standing_verdict(self) -> str | None:
         """The verdict, unless output has ended it."""
         return self.verdict if self.verdict_stands else None
@@ -167,7 +177,7 @@ class Command:
         """
         if self.verdict is None:
             return False
-        return self._verdict_said_ms >= (self._repeats_from_ms if self.repeats else self._elapsed_ms - self._age_ms)
+        return self._verdict_said_ms >= self._silence_from_ms
 
     def verdict_held_ms(self, now_ns: int) -> int:
         """For how long the verdict has been the same, within this silence; 0 where none stands."""
@@ -175,6 +185,11 @@ class Command:
             return 0
         held_ms = self.elapsed_ms(now_ns) - self._verdict_from_ms
         return max(0, held_ms if self.repeats else min(held_ms, self.output_age_ms(now_ns)))
+
+    @property
+    def _silence_from_ms(self) -> int:
+        """When the output ended that a verdict is not about; of output that repeats, the last that was new."""
+        return self._repeats_from_ms if self.repeats else self._elapsed_ms - self._age_ms
 
     @property
     def silent(self) -> bool:
@@ -215,6 +230,11 @@ class Command:
         self._verdict_said_ms = elapsed_ms
         self.verdict = name
         self.finding = {key: frame[key] for key in (*KEYS, *ADVICE_KEYS) if key in frame}
+        if abs(self._silence_from_ms - self._facts_from_ms) > _ROUNDING_MS:
+            self._facts.clear()
+            self._facts_from_ms = self._silence_from_ms
+        if self.evidence:
+            self._facts.setdefault(name, self.evidence[0])
         self.verdict_count += is_new
         return is_new
 

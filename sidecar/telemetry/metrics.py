@@ -17,7 +17,7 @@ from sidecar import __version__
 from sidecar.core.lifecycle import SETTLE_REASONS
 from sidecar.core.verdict_names import ALL, NO_VERDICT, label_of
 from sidecar.telemetry.conventions.metrics import METRICS
-from sidecar.telemetry.suspects import SHOWN, Suspect, most_overdue, suspects_among
+from sidecar.telemetry.suspects import SHOWN, Lost, Suspect, most_overdue, suspects_among
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -64,6 +64,7 @@ class Metrics:
         self._loop_unix_ns = unix_ns()
         self._daemon = daemon
         self._suspect_after_ms = suspect_after_ns // 1_000_000
+        self._lost_lately = Lost()
         self._started = self._counter("sidecar.commands.started")
         self._lost = self._counter("sidecar.commands.lost")
         self._heartbeats = self._counter("sidecar.heartbeats")
@@ -100,6 +101,7 @@ class Metrics:
             self._silence.record(settled["longestSilenceMs"] / 1000, {"family": family}, context)
         if outcome == "lost":
             self._lost.add(1, {"family": family})
+            self._lost_lately.add(command, self._families, self._unix_ns())
 
     def loop_alive(self) -> None:
         self._loop_unix_ns = self._unix_ns()
@@ -112,12 +114,12 @@ class Metrics:
         return suspects[:SHOWN], self._unix_ns()
 
     def named_commands(self) -> tuple[list[Suspect], int]:
-        """The suspects to show and the one that is most overdue, and the wall time in ns."""
+        """The suspects to show, the one that is most overdue, those lost lately, and the wall time in ns."""
         suspects, unix_ns = self.worst_suspects()
         overdue = most_overdue(
             self._running(), self._families, self._monotonic_ns(), self._suspect_after_ms / 1000
         )
-        return [*suspects, *overdue], unix_ns
+        return [*suspects, *overdue, *self._lost_lately.latest(unix_ns)], unix_ns
 
     def _bear_at_zero(self) -> None:
         for family in self._families.all:

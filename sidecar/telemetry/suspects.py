@@ -1,5 +1,6 @@
-"""`sidecar.suspect.output.age`: the worst few commands under a verdict that may be a hang, by trace and session; and
-`sidecar.overdue.output.age`: the one that has been silent for the longest, whatever its verdict.
+"""`sidecar.suspect.output.age`: the worst few commands under a verdict that may be a hang, by trace and session;
+`sidecar.overdue.output.age`: the one that has been silent for the longest, whatever its verdict; and
+`sidecar.lost.timestamp`: the last few whose supervisor died.
 
 The metrics whose labels name a single command; hence the caps. They are put into each collection by the reader
 and are no SDK instruments, because those never forget: an asynchronous gauge of SDK 1.45 keeps every label set it
@@ -9,12 +10,14 @@ that runs for weeks gets there.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.metrics.export import Gauge, Metric, MetricsData, NumberDataPoint
 
 from sidecar.core.suspicion import may_be_hung
+from sidecar.core.verdict_fields import safe_text
 from sidecar.core.verdict_names import label_of
 from sidecar.telemetry.conventions.metrics import METRICS
 
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from sidecar.telemetry.families import Families
 
 SHOWN = 5
+EVIDENCE_BYTES = 200
+LOST_SHOWN_S = 900.0
+"""For so long a lost command is named: longer than an alert on `sidecar.commands.lost` looks back."""
 
 _OVERDUE = "sidecar.overdue.output.age"
 _NS_PER_S = 1_000_000_000
@@ -32,9 +38,10 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """One command that a metric names: its age in seconds, its labels, and which metric."""
+    """One command that a metric names: the age of its last output (of a lost one, when it was lost), its labels, and
+    which metric."""
 
-    age_s: float
+    value_s: float
     labels: dict[str, str]
     metric: str = "sidecar.suspect.output.age"
 
@@ -51,12 +58,12 @@ def suspects_among(
     found = [
         Suspect(
             command.output_age_ms(now_ns) / 1000,
-            _labels(command, command.verdict, families),
+            _judged(command, command.verdict, families),
         )
         for command in commands
         if is_suspect(command, now_ns, budget_ms)
     ]
-    return sorted(found, key=lambda suspect: suspect.age_s, reverse=True)
+    return sorted(found, key=lambda suspect: suspect.value_s, reverse=True)
 
 
 def most_overdue(commands: Iterable[Command], families: Families, now_ns: int, budget_s: float) -> list[Suspect]:
@@ -73,13 +80,36 @@ def most_overdue(commands: Iterable[Command], families: Families, now_ns: int, b
     age_s, worst = max(silent, key=lambda each: each[0], default=(0.0, None))
     if worst is None or age_s < budget_s:
         return []
-    return [Suspect(age_s, _labels(worst, worst.standing_verdict, families), _OVERDUE)]
+    return [Suspect(age_s, _judged(worst, worst.standing_verdict, families), _OVERDUE)]
 
 
-def _labels(command: Command, verdict: str | None, families: Families) -> dict[str, str]:
+class Lost:
+    """The last few commands whose supervisor died. Calls may come from any thread."""
+
+    def __init__(self) -> None:
+        self._latest: deque[Suspect] = deque(maxlen=SHOWN)
+
+    def add(self, command: Command, families: Families, unix_ns: int) -> None:
+        self._latest.append(Suspect(unix_ns / _NS_PER_S, _named(command, families), "sidecar.lost.timestamp"))
+
+    def latest(self, unix_ns: int) -> list[Suspect]:
+        """Those of the last quarter of an hour."""
+        return [lost for lost in tuple(self._latest) if unix_ns / _NS_PER_S - lost.value_s < LOST_SHOWN_S]
+
+
+def _judged(command: Command, verdict: str | None, families: Families) -> dict[str, str]:
+    # The fact of when the verdict was new: with figures that move, each look would make another series.
+    fact = command.fact if verdict is not None else ""
+    return {
+        **_named(command, families),
+        "verdict": label_of(verdict),
+        "evidence": safe_text(fact, EVIDENCE_BYTES),
+    }
+
+
+def _named(command: Command, families: Families) -> dict[str, str]:
     return {
         "family": families.of(command.identity["program"]),
-        "verdict": label_of(verdict),
         "trace_id": command.identity["traceId"],
         "session": command.identity.get("sessionId", ""),
     }
@@ -89,7 +119,7 @@ def with_suspects(data: MetricsData, suspects: Iterable[Suspect], now_unix_ns: i
     """`data` and their metrics, in the scope of our own metrics; unchanged without a suspect or that scope."""
     points: dict[str, list[NumberDataPoint]] = {}
     for suspect in suspects:
-        point = NumberDataPoint(suspect.labels, 0, now_unix_ns, suspect.age_s)
+        point = NumberDataPoint(suspect.labels, 0, now_unix_ns, suspect.value_s)
         points.setdefault(suspect.metric, []).append(point)
     if not points:
         return data

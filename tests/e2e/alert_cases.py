@@ -5,7 +5,7 @@ Times are in seconds since the first sample. A series is written as promtool rea
 five minutes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 STEP_S = 30
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -77,13 +77,16 @@ def _ages() -> list[Case]:
             return Firing({**labels, "severity": severity}, summary, description)
 
         late = firing(age, OTHER_TRACE, "")
+        later = age.replace(" 1s", " 31s")
         cases += [
             Case(
                 alert,
                 "one second too long, and as long as may be",
                 {
                     series(metric, verdict=verdict, **command("python")): f"{threshold}x10",
-                    series(metric, verdict=verdict, **command("python", OTHER_TRACE, "")): f"{threshold + 1}x10",
+                    series(metric, verdict=verdict, evidence="", **command("python", OTHER_TRACE, "")): (
+                        f"{threshold + 1}x10"
+                    ),
                 },
                 # The last sample is at 300 s: what was pushed says something for a minute, not for five.
                 ((0, ()), (30, ()), (60, (late,)), (300, (late,)), (330, (late,)), (360, ()), (420, ())),
@@ -95,12 +98,21 @@ def _ages() -> list[Case]:
             cases += [
                 Case(
                     alert,
-                    "a verdict that changes does not begin anew",
+                    "a verdict that changes does not begin anew, nor does evidence; the newest is told",
                     {
-                        series(metric, verdict=verdict, **command("python")): f"{threshold + 1}x0 stale",
-                        series(metric, verdict=other, **command("python")): f"_ {threshold + 1}x10",
+                        series(
+                            metric, verdict=verdict, evidence="fact 1", **command("python")
+                        ): f"{threshold + 1}x0 stale",
+                        series(metric, verdict=verdict, evidence="fact 2", **command("python")): f"_ {threshold + 1}x3",
+                        # The earlier ones are still on the Collector's page for a minute.
+                        series(
+                            metric, verdict=other, evidence="fact 3", **command("python")
+                        ): f"_ _ {threshold + 31}x9",
+                        # Another command of the same agent, in the same trace.
+                        series(metric, verdict=foreign, evidence="not asked", **command("python")): "9000x10",
+                        series(metric, verdict=verdict, evidence="of another", **command("perl")): f"{threshold}x10",
                     },
-                    ((30, ()), (60, (firing(age, verdict=other),))),
+                    ((30, ()), (60, (firing(later, verdict=f"{other} (fact 3)"),))),
                 ),
                 Case(
                     alert,
@@ -189,20 +201,35 @@ def _lost() -> list[Case]:
     lost = Firing(
         {**host(), "family": "make", "severity": "ticket"},
         "The supervisor of make on build-1 was killed",
-        "In the last 10m, on instance i-1. Nobody knows how the command ended, or whether it did. Its trace: spans of "
-        "the service sidecar with error.type = lost.",
+        "In the last 10m, on instance i-1. Nobody knows how the command ended, or whether it did. The latest: ",
     )
-    total = "sidecar_commands_lost_total"
+    total, named = "sidecar_commands_lost_total", "sidecar_lost_timestamp_seconds"
+
+    def firing(*latest: tuple[str, str, str]) -> tuple[Firing, ...]:
+        told = "".join(f"{ago} ago, trace {trace_id}, session {session}; " for ago, trace_id, session in latest)
+        return (replace(lost, description=lost.description + told),)
+
     return [
         Case(
             "CommandLost",
             "the first one, which was born at 0; not those of before",
             {
-                series(total, **host(), family="make"): "0x4 1x40",
+                series(total, **host(), family="make"): "0x4 1x1 2x39",
                 series(total, **host(), family="pytest"): "0x45",
                 series(total, **host(2), family="make"): "7x45",
+                series(named, **command("make")): "_x5 150x30",
+                series(named, **command("make", OTHER_TRACE, "")): "_x7 205x40",
+                # Lost before the window of the alert, or of no matter here.
+                series(named, **command("pytest")): "100x40",
+                series(named, **command("make", number=2)): "100x40",
             },
-            ((120, ()), (150, (lost,)), (690, (lost,)), (780, ())),
+            (
+                (120, ()),
+                (150, firing(("0s", TRACE, "s-42"))),
+                (210, firing(("5s", OTHER_TRACE, "unknown"), ("1m 0s", TRACE, "s-42"))),
+                (690, firing(("8m 5s", OTHER_TRACE, "unknown"), ("9m 0s", TRACE, "s-42"))),
+                (840, ()),
+            ),
         )
     ]
 
@@ -215,7 +242,7 @@ def _heartbeats() -> list[Case]:
             {**host(number), "severity": "ticket"},
             f"No heartbeat from build-{number}, though a command there has been silent for {shown}",
             f"Its supervisor is stopped or stuck (instance i-{number}): what is said of the command is old. "
-            f"Overdue: {overdue}",
+            f"Silent there: {overdue}",
         )
 
     overdue = f"make on build-1 (7m 0s, trace {TRACE}); "
@@ -266,7 +293,7 @@ def _daemons() -> list[Case]:
             {**host(number), "severity": "page"},
             f"Nothing from the daemon on build-{number} for {shown}, and commands were running",
             f"The machine, the daemon or the way from it is gone (instance i-{number}); for as long nobody watches "
-            f"those commands. Suspects then: {suspects}",
+            f"those commands. Silent there then: {suspects}",
         )
 
     def stuck(number: int, shown: str, overdue: str = "none.") -> Firing:
@@ -274,7 +301,7 @@ def _daemons() -> list[Case]:
             {**host(number), "severity": "ticket"},
             f"The daemon on build-{number} has been stuck for {shown}",
             f"It exports metrics, and reads no frames (instance i-{number}): every age and count from there is old. "
-            f"Overdue: {overdue}",
+            f"Silent there: {overdue}",
         )
 
     suspects = f"npm on build-1 (4m 0s, trace {TRACE}); "

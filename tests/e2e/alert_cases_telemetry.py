@@ -1,6 +1,8 @@
 """The cases of the alerts on telemetry, on shares of ended commands, and on alerting itself."""
 
-from alert_cases import Case, Firing, host, series
+from dataclasses import replace
+
+from alert_cases import LONG_OPEN, Case, Firing, host, series
 
 BURNS = (("1h", "5m", 0.288, "28.8%", "14.4", "page", 60), ("6h", "30m", 0.12, "12.0%", "6", "page", 360))
 BURNS = (*BURNS, ("3d", "6h", 0.02, "2.0%", "1", "ticket", 4320))
@@ -169,7 +171,18 @@ def _burns() -> list[Case]:
     return cases
 
 
+def _scraped_itself(instance: str, active: str) -> dict[str, str]:
+    """Of a daemon on whose page Prometheus comes itself: until it ends after 270 s, with so many commands."""
+    whose = {"job": "sidecar-hosts", "instance": instance}
+    return {
+        series("up", **whose): f"1x9 0x{LONG_OPEN}",
+        series("sidecar_commands_active", **whose, family="make", state="silent"): f"1x5 {active}x3 stale",
+        series("sidecar_commands_active", **whose, family="make", state="running"): "0x9 stale",
+    }
+
+
 def _about_alerting() -> list[Case]:
+    idle = {"instance": "10.0.0.8:9464"}
     down = Firing(
         {"job": "sidecar-hosts", "instance": "10.0.0.7:9464", "severity": "ticket"},
         "10.0.0.7:9464 (sidecar-hosts) cannot be scraped",
@@ -196,6 +209,22 @@ def _about_alerting() -> list[Case]:
                 series("up", job="node", instance="10.0.0.7:9100"): "0x30",
             },
             ((240, ()), (270, (down,)), (420, (down,)), (450, ())),
+        ),
+        Case(
+            "TargetDown",
+            "a daemon that is scraped itself: with a command; idle when it ended, which is known for an hour",
+            {
+                **_scraped_itself("10.0.0.7:9464", "1"),
+                **_scraped_itself("10.0.0.8:9464", "0"),
+            },
+            (
+                (390, ()),
+                (420, (down,)),
+                (3870, (down,)),
+                # Forgotten at 3,870 s; two minutes later it is one that cannot be scraped.
+                (3990, (down,)),
+                (4020, (down, replace(down, labels=down.labels | idle, summary=down.summary.replace(".7:", ".8:")))),
+            ),
         ),
         Case(
             "Absent",

@@ -17,6 +17,7 @@ from sidecar.core.errors import DaemonUnavailable
 from sidecar.daemon import client
 
 SECOND_NS = 1_000_000_000
+EVIDENCE = "10.0.0.7:5432: 4 retransmits unanswered"
 SCRIPT = Path(sys.executable).parent / "sidecar"
 
 
@@ -44,7 +45,7 @@ def suspect_frames(trace_id: str, session_id: str) -> list[dict[str, Any]]:
         "startUnixMs": time.time_ns() // 1_000_000,
         "startMonotonicMs": time.monotonic_ns() // 1_000_000,
     }
-    verdict = {"type": "verdict", "seq": 1, "elapsedMs": 10, "verdict": "network_peer_dead"}
+    verdict = {"type": "verdict", "seq": 1, "elapsedMs": 10, "verdict": "network_peer_dead", "evidence": [EVIDENCE]}
     return [common | started, common | verdict]
 
 

@@ -198,6 +198,14 @@ def test_the_table_of_suspects_names_the_traces(fleet: Fleet) -> None:
             "those three", lambda r=route, q=asked: [each for each in fleet.ask(r, q) if each["session"] == SESSION]
         )
         assert {each["verdict"]: each["trace_id"] for each in found} == fleet.traces
+        assert {each["evidence"] for each in found} == {"nothing for 9 s"}
+
+
+def test_the_table_of_the_lost_names_the_trace(fleet: Fleet) -> None:
+    (panel,) = [each for each in PAGES["sidecar.json"]["panels"] if each["title"] == "Lost lately"]
+    for route in ROUTES:
+        (found,) = fleet.ask(route, fleet.put_in(route, panel["targets"][0]["expr"]))
+        assert (found["family"], found["session"], len(found["trace_id"])) == ("cat", SESSION, 32)
 
 
 def test_the_traces_of_a_session_are_in_jaeger(fleet: Fleet, stack: Stack) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 from backends import ROOT, eventually, free_port, tool
-from installed import Sidecar, new_trace, suspect_frames
+from installed import EVIDENCE, Sidecar, new_trace, suspect_frames
 from prometheus_backend import Prometheus
 from stack import Stack
 
@@ -64,7 +64,7 @@ def measured(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             eventually("a first scrape", lambda p=prometheus: p.values("up"))
         sidecar.start("sleep", "300", options=("--session-id", "s-8"))
         assert sidecar.start("true", TRACEPARENT=TRACEPARENT).wait(10) == 0
-        lost = sidecar.start("cat", "/dev/zero")
+        lost = sidecar.start("cat", "/dev/zero", options=("--session-id", "s-9"))
         with sidecar.send(*suspect_frames(TRACE_ID, "s-7")):
             started = 'sidecar_commands_started_total{family="cat"}'
             eventually("cat has started", lambda: scraping_daemon.values(started) == [1])
@@ -136,6 +136,7 @@ def test_the_values_are_those_of_what_happened(measured: Measured, route: str, w
     suspects = measured.ask(route, "sidecar_suspect_output_age_seconds")
     ((suspect, age),) = [(labels, age) for labels, age in suspects if labels["trace_id"] == TRACE_ID]
     expected = {"family": "npm", "verdict": "network_peer_dead", "trace_id": TRACE_ID, "session": "s-7"}
+    expected["evidence"] = EVIDENCE
     assert {key: suspect[key] for key in expected} == expected
     assert age > 0
     bounds = {float(found["le"]) for found, _ in measured.ask(route, "sidecar_command_duration_seconds_bucket")}

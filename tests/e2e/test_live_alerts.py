@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -39,16 +40,23 @@ LIMITED = ("--timeout", "10m")
 
 
 class Webhook:
-    """What Alertmanager sent: (status, alert's name, its trace or family), each once. The Watchdog fires always."""
+    """What Alertmanager sent: (status, alert's name, its trace or family), each once. The Watchdog fires always.
+
+    `told` is the latest description of each that fired, by name and trace or family.
+    """
 
     def __init__(self) -> None:
         self.seen: set[tuple[str, str, str]] = set()
+        self.told: dict[tuple[str, str], str] = {}
         self.url = ""
 
     def take(self, message: dict[str, Any]) -> None:
         for alert in message["alerts"]:
             labels = alert["labels"]
-            self.seen.add((alert["status"], labels["alertname"], labels.get("trace_id") or labels.get("family", "")))
+            name, whose = labels["alertname"], labels.get("trace_id") or labels.get("family", "")
+            self.seen.add((alert["status"], name, whose))
+            if alert["status"] == "firing":
+                self.told[name, whose] = alert["annotations"]["description"]
 
     def of(self, status: str) -> set[tuple[str, str]]:
         return {(name, whose) for was, name, whose in self.seen if was == status and name != "Watchdog"}
@@ -106,7 +114,8 @@ def test_exactly_the_right_alerts_come_and_go(stack: Stack, tmp_path: Path) -> N
             sidecar.start("sleep", "600", options=LIMITED),
             sidecar.start(sys.executable, "-c", SERVER, options=LIMITED),
         ]
-        lost = sidecar.start("tail", "-f", "/dev/null", options=LIMITED)
+        lost_parent, lost_trace, _ = new_trace()
+        lost = sidecar.start("tail", "-f", "/dev/null", options=LIMITED, TRACEPARENT=lost_parent)
         asked_parent, asked, _ = new_trace()
         with _prompt(sidecar, asked_parent):
             eventually(
@@ -119,6 +128,10 @@ def test_exactly_the_right_alerts_come_and_go(stack: Stack, tmp_path: Path) -> N
             # Both are true of the deadlock; the one that says less is kept back.
             eventually("it is silent for too long too", lambda: _inhibited(prometheus, alertmanager, hung), 60)
             assert hook.of("firing") == expected
+            # What each waits on, and which one was lost: as facts, and as a trace.
+            assert re.search(r"^Verdict: deadlock_suspected \(.+\)\. Trace ", hook.told["CommandHung", hung])
+            assert re.search(r"^Verdict: awaiting_input \(.*/dev/pts/.+\)\. ", hook.told["CommandAwaitingInput", asked])
+            assert f" ago, trace {lost_trace}, " in hook.told["CommandLost", "tail"]
         deadlocked.terminate()
         eventually("all three are over", lambda: expected <= hook.of("resolved"), 60)
         assert hook.of("firing") == expected

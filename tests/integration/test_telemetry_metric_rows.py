@@ -86,8 +86,8 @@ class Rig:
         self.telemetry.command_started(script.command)
         return script
 
-    def beat(self, script: ScriptedCommand, verdict: str | None) -> None:
-        frame = script.beat(verdict)
+    def beat(self, script: ScriptedCommand, verdict: str | None, evidence: list[str] | None = None) -> None:
+        frame = script.beat(verdict, evidence)
         self.telemetry.heartbeat(script.command, frame)
 
     def end(self, script: ScriptedCommand) -> None:
@@ -109,6 +109,7 @@ class Seen:
     otlp: dict[tuple[str, Labels], ReceivedMetric]
     history: list[ReceivedMetric]
     hung: ScriptedCommand
+    gone: ScriptedCommand
     unix_s: float
 
 
@@ -136,7 +137,7 @@ def seen() -> Iterator[Seen]:
         before_otlp = received(receiver)
         hung = rig.start("make", sessionId='s "1"\\')
         rig.clock.advance(10)
-        rig.beat(hung, "network_peer_dead")
+        rig.beat(hung, "network_peer_dead", ['no answer from "10.0.0.7"'])
         waiting = [rig.start("git", sessionId=f"s-{number}", timeoutMs=20_000) for number in range(6)]
         rig.clock.advance(5)
         for script in waiting:
@@ -161,6 +162,7 @@ def seen() -> Iterator[Seen]:
             otlp,
             list(receiver.metrics),
             hung,
+            gone,
             rig.clock.unix_ns() / 1e9,
         )
         rig.telemetry.shutdown(5)
@@ -265,8 +267,11 @@ def test_values_at_both_ends(seen: Seen) -> None:
         ("sidecar.suspect.hidden", ()): 2,
         ("sidecar.daemon.loop.timestamp", ()): seen.unix_s,
     }
-    worst = labels(family="make", verdict="network_peer_dead", trace_id=seen.hung.trace_id, session='s "1"\\')
+    whose = {"family": "make", "trace_id": seen.hung.trace_id, "session": 's "1"\\'}
+    worst = labels(**whose, verdict="network_peer_dead", evidence='no answer from "10.0.0.7"')
     expected["sidecar.suspect.output.age", worst] = 76
+    lost = labels(family="other", trace_id=seen.gone.trace_id, session="")
+    expected["sidecar.lost.timestamp", lost] = seen.unix_s
     for (name, series), value in expected.items():
         sample = prometheus_name(METRICS[name]) + ("_total" if METRICS[name].instrument == "counter" else "")
         assert seen.scraped[sample, series] == pytest.approx(value), name
@@ -328,7 +333,7 @@ def most_series() -> int:
     """By the default list of families: every program with every verdict, and ended in every way."""
     histogram = len(DURATION_BOUNDS_S) + 3
     each = 4 + 2 * len(ALL) + 1 + histogram * (1 + len(SETTLE_REASONS))
-    return len(FAMILIES) * each + 24
+    return len(FAMILIES) * each + 29
 
 
 def _played(rig: Rig, program: str, verdicts: Iterable[str | None], outcomes: Iterable[str]) -> None:

@@ -41,7 +41,7 @@ def test_scrape() -> None:
     telemetry.observe(lambda: list(running.values()))
     telemetry.command_started(script.command)
     clock.advance(20)
-    telemetry.heartbeat(script.command, script.beat("frozen"))
+    telemetry.heartbeat(script.command, script.beat("frozen", ["in the freezer"]))
     text = _scrape(url)
     assert 'sidecar_commands_started_total{family="make"} 1.0' in text
     assert 'sidecar_commands_active{family="make",state="silent"} 1.0' in text
@@ -50,7 +50,8 @@ def test_scrape() -> None:
     assert oldest is not None
     assert float(oldest[1]) == clock.unix_ns() / 1e9 - 20
     assert re.search(
-        r'sidecar_suspect_output_age_seconds\{family="make",session="s-1",trace_id="\w{32}",verdict="frozen"\} 20.0',
+        r'sidecar_suspect_output_age_seconds\{evidence="in the freezer",family="make",session="s-1",trace_id="\w{32}",'
+        r'verdict="frozen"\} 20.0',
         text,
     )
     assert 'sidecar_verdicts_total{family="make",verdict="frozen"} 0.0' in text
@@ -67,6 +68,7 @@ def test_scrape() -> None:
     assert f"{bucket} 0.0" in text
     assert f"{bucket} 1.0" in _scrape(url)
     assert "sidecar_suspect_output_age" not in text
+    assert re.search(r'sidecar_lost_timestamp_seconds\{family="make",session="s-1",trace_id="\w{32}"\} ', text)
     assert "sidecar_output_age_seconds 0.0" in text
     assert "python_gc" not in text
     assert "process_" not in text

@@ -256,3 +256,24 @@ def test_frames_that_come_again_change_nothing(life: list[tuple[str, int]], ends
     assert state(twice) == state(once)
     assert twice.elapsed_ms(at_end_ns) == once.elapsed_ms(at_end_ns)
     assert twice.heartbeat_count == sum(frame["type"] == wire.PROGRESS for _, frame in frames)
+
+
+def test_the_fact_is_that_of_when_the_verdict_was_new_in_this_silence() -> None:
+    clock = FakeClock()
+    script = ScriptedCommand(clock)
+    command = script.start()
+    assert command.fact == ""
+    facts = []
+    for number in range(3):
+        clock.advance(10)
+        script.beat("network_wait", [f"heard {number} s ago"])
+        facts.append(command.fact)
+        script.judge("computing", [f"{number} s of CPU"])
+        facts.append(command.fact)
+    assert facts == ["heard 0 s ago", "0 s of CPU"] * 3
+    script.write()
+    clock.advance(10)
+    script.beat("network_wait", ["heard 7 s ago"])
+    assert command.fact == "heard 7 s ago"
+    script.judge("unknown")
+    assert command.fact == ""

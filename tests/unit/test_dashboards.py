@@ -167,15 +167,19 @@ def test_a_zero_of_labels() -> None:
 
 
 def test_links_of_the_suspects_lead_to_the_trace_and_the_session() -> None:
-    (suspects, overdue) = [panel for panel in MADE["sidecar.json"]["panels"] if panel["type"] == "table"]
+    (suspects, overdue, lost) = [panel for panel in MADE["sidecar.json"]["panels"] if panel["type"] == "table"]
     assert suspects["fieldConfig"]["overrides"] == overdue["fieldConfig"]["overrides"]
-    links = {
-        link["title"]: link["url"]
-        for override in suspects["fieldConfig"]["overrides"]
-        for each in override["properties"]
-        if each["id"] == "links"
-        for link in each["value"]
-    }
+    links, of_lost = (
+        {
+            link["title"]: link["url"]
+            for override in panel["fieldConfig"]["overrides"]
+            for each in override["properties"]
+            if each["id"] == "links"
+            for link in each["value"]
+        }
+        for panel in (suspects, lost)
+    )
+    assert links == of_lost
     assert set(links) == {"Evidence and spans", "Trace", "The session"}
     for title in ("Evidence and spans", "The session"):
         path, _, query = links[title].partition("?")
@@ -193,6 +197,37 @@ def test_pages_lead_to_each_other_and_variables_go_along() -> None:
         (link,) = MADE[name]["links"]
         assert link["url"] == f"/d/{MADE[other]['uid']}"
         assert (link["keepTime"], link["includeVars"]) == (True, True)
+
+
+@pytest.mark.parametrize("panel", [each for each in PANELS if each.values[0]["type"] == "table"])
+def test_the_columns_of_a_table_are_the_labels_of_its_query(panel: dict[str, Any]) -> None:
+    """A column that is renamed or given links by a name that does not exist is simply not there, without a word."""
+    if panel["datasource"]["type"] != "prometheus":
+        return
+    (target,), (arranged,) = panel["targets"], panel["transformations"]
+    (by,) = re.findall(r"by \(([^)]*)\)", target["expr"])
+    columns = {"Value", *by.split(", ")}
+    assert set(arranged["options"]["renameByName"]) == set(arranged["options"]["indexByName"]) == columns
+    shown = set(arranged["options"]["renameByName"].values())
+    assert {override["matcher"]["options"] for override in panel["fieldConfig"]["overrides"]} <= shown
+
+
+def test_the_suspects_have_their_evidence() -> None:
+    """Age, verdict and evidence, linked to the trace."""
+    (suspects,) = [panel for panel in MADE["sidecar.json"]["panels"] if panel["title"] == "Suspects"]
+    options = suspects["transformations"][0]["options"]
+    columns = [options["renameByName"][name] for name in sorted(options["indexByName"], key=options["indexByName"].get)]
+    assert columns[:5] == ["Last output", "Program", "Verdict", "Evidence", "Trace"]
+
+
+def test_history_is_of_the_chosen_programs() -> None:
+    rows = [(panel["title"], panel["type"]) for panel in MADE["sidecar.json"]["panels"]]
+    begin, end = rows.index(("History", "row")), rows.index(("Telemetry health", "row"))
+    of_history = MADE["sidecar.json"]["panels"][begin + 1 : end]
+    assert len(of_history) == 14
+    for panel in of_history:
+        for target in panel["targets"]:
+            assert target["expr"].count('family=~"$family"') == target["expr"].count("sidecar_"), panel["title"]
 
 
 def test_the_provisioned_data_sources_are_those_the_pages_begin_with() -> None:

@@ -95,7 +95,7 @@ def test_names_units_and_labels_are_the_registrys() -> None:
     rig.end(script)
     read = rig.read()
     # The suspects' ages are put in by the readers; the spool observes itself.
-    named = ("sidecar.suspect.output.age", "sidecar.overdue.output.age")
+    named = ("sidecar.suspect.output.age", "sidecar.overdue.output.age", "sidecar.lost.timestamp")
     elsewhere = {*named, *(name for name in METRICS if name.startswith("sidecar.spool."))}
     assert set(read) == set(METRICS) - elsewhere
     for name, metric in read.items():
@@ -222,7 +222,7 @@ def test_suspects_are_the_worst_five() -> None:
         rig.clock.advance(10)
     suspects = suspects_among(rig.commands.values(), Families(["make"]), rig.clock.monotonic_ns(), 60_000)
     assert [suspect.labels["session"] for suspect in suspects] == [f"s-{number}" for number in range(1, 8)]
-    assert suspects[0].age_s == 70
+    assert suspects[0].value_s == 70
     assert set(suspects[0].labels) == set(METRICS["sidecar.suspect.output.age"].attributes)
     assert len(rig.metrics.worst_suspects()[0]) == 5
     assert rig.value("sidecar.suspect.hidden") == 2
@@ -237,7 +237,7 @@ def test_what_needs_someone_becomes_a_suspect_once_the_budget_is_over() -> None:
     assert rig.metrics.worst_suspects()[0] == []
     rig.clock.advance(1)
     (suspect,) = rig.metrics.worst_suspects()[0]
-    assert suspect.age_s == 62
+    assert suspect.value_s == 62
     assert suspect.labels["verdict"] == "awaiting_input"
     # Output: somebody has answered, and what the old verdict was about is over.
     script.write()
@@ -271,7 +271,7 @@ def test_the_most_overdue_command_is_named_whatever_its_verdict() -> None:
     assert rig.metrics.named_commands()[0] == []
     rig.clock.advance(61)
     (overdue,) = rig.metrics.named_commands()[0]
-    assert (overdue.metric, overdue.age_s) == ("sidecar.overdue.output.age", 120)
+    assert (overdue.metric, overdue.value_s) == ("sidecar.overdue.output.age", 120)
     assert overdue.labels["verdict"] == "network_wait"
     assert overdue.labels["session"] == "s-1"
     assert set(overdue.labels) == set(METRICS[overdue.metric].attributes)
@@ -280,6 +280,57 @@ def test_the_most_overdue_command_is_named_whatever_its_verdict() -> None:
     probe.judge("network_peer_dead")
     joined = with_suspects(data, *rig.metrics.named_commands()).resource_metrics[0].scope_metrics[0]
     assert [metric.name for metric in joined.metrics] == ["sidecar.suspect.output.age", "sidecar.overdue.output.age"]
+
+
+def test_the_evidence_of_a_suspect_is_a_label_that_stays() -> None:
+    """As many series as without it: one for each verdict of a suspect, however its figures move."""
+    rig = Rig()
+    script = rig.start(timeoutMs=600_000)
+    seen = set()
+    for number in range(5):
+        rig.clock.advance(10)
+        script.beat("network_peer_dead", [f"10.0.0.7:5432: {number} retransmits unanswered", "another"])
+        (suspect,) = rig.metrics.named_commands()[0]
+        seen.add(suspect.labels["evidence"])
+        # The verdict goes, and comes back.
+        script.judge("computing", ["it computes"])
+        assert rig.metrics.named_commands()[0] == []
+    assert seen == {"10.0.0.7:5432: 0 retransmits unanswered"}
+    # Another silence, another fact.
+    script.write()
+    rig.clock.advance(10)
+    script.beat("network_peer_dead", ["10.0.0.8:5432: 9 retransmits unanswered"])
+    (suspect,) = rig.metrics.named_commands()[0]
+    assert suspect.labels["evidence"] == "10.0.0.8:5432: 9 retransmits unanswered"
+
+
+def test_evidence_of_any_kind_is_a_label() -> None:
+    rig = Rig()
+    rig.start().judge("frozen", ["\x1b[2J\n" + "x" * 5000])
+    rig.start().judge("deadlock_suspected")
+    labels = sorted(suspect.labels["evidence"] for suspect in rig.metrics.worst_suspects()[0])
+    assert labels[0] == ""
+    assert labels[1].startswith("\\x1b[2J\\nxxx")
+    assert len(labels[1].encode()) <= 200
+
+
+def test_lost_commands_are_named_for_a_quarter_of_an_hour() -> None:
+    rig = Rig()
+    for number in range(7):
+        script = rig.start("pytest", sessionId=f"s-{number}")
+        script.lose()
+        rig.end(script)
+        rig.clock.advance(10)
+    named, unix_ns = rig.metrics.named_commands()
+    assert [(each.metric, each.labels["session"]) for each in named] == [
+        ("sidecar.lost.timestamp", f"s-{number}") for number in range(2, 7)
+    ]
+    assert [unix_ns / 1e9 - each.value_s for each in named] == [50, 40, 30, 20, 10]
+    assert set(named[0].labels) == set(METRICS["sidecar.lost.timestamp"].attributes)
+    rig.clock.advance(880)
+    assert [each.labels["session"] for each in rig.metrics.named_commands()[0]] == ["s-6"]
+    rig.clock.advance(10)
+    assert rig.metrics.named_commands()[0] == []
 
 
 def test_suspects_join_our_scope_only() -> None:

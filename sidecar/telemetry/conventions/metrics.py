@@ -32,6 +32,14 @@ LABELS: Final = {
         Attribute("verdict", "string", "", "network_wait", "One of the verdicts; of heartbeats also `none`"),
         Attribute("outcome", "string", "", "exited", "The settle reason"),
         Attribute("trace_id", "string", "", "4bf92f3577b34da6a3ce929d0e0e4736", "The command's trace, in hex"),
+        Attribute(
+            "evidence",
+            "string",
+            "",
+            "10.0.0.7:5432: 4 retransmits unanswered",
+            "The weightiest fact behind the verdict, as it was when the command first had it in this silence; cut to "
+            "200 bytes",
+        ),
         Attribute("signal", "string", "", "traces", "`traces` or `logs`"),
         Attribute("session", "string", "", "s-42", "The agent's session; empty if none is known"),
     )
@@ -113,7 +121,7 @@ METRICS: Final = {
             "sidecar.suspect.output.age",
             _GAUGE,
             "s",
-            ("family", "verdict", "trace_id", "session"),
+            ("family", "verdict", "evidence", "trace_id", "session"),
             "Age of the last output of a command that may be hung: by its verdict, or because it has needed someone "
             "for `suspect_after` (60 s); the worst 5 only",
             "184.0",
@@ -122,10 +130,18 @@ METRICS: Final = {
             "sidecar.overdue.output.age",
             _GAUGE,
             "s",
-            ("family", "verdict", "trace_id", "session"),
+            ("family", "verdict", "evidence", "trace_id", "session"),
             "Age of the last output of the command without a timeout that has been silent for the longest, whatever "
             "its verdict; absent below `suspect_after` (60 s)",
             "1840.0",
+        ),
+        Metric(
+            "sidecar.lost.timestamp",
+            _GAUGE,
+            "s",
+            ("family", "trace_id", "session"),
+            "When a command's supervisor was found dead (Unix time); the last 5, each for 15 minutes",
+            "1764666000.5",
         ),
         Metric("sidecar.suspect.hidden", _GAUGE, "{command}", (), "Suspects beyond those 5", "0"),
         Metric(
