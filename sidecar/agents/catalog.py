@@ -5,12 +5,14 @@ it, and nothing of ours answers in the user's place. docs/agents has a page for 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sidecar.agents import launchers, settings_files
 from sidecar.agents.edits import Edit
 from sidecar.agents.places import Places
+from sidecar.agents.records import Record
 from sidecar.core.errors import UsageError
+from sidecar.core.values import printable
 
 USER, PROJECT = "user", "project"
 SCOPES = (USER, PROJECT)
@@ -38,6 +40,24 @@ class Agent:
         if scope == PROJECT and places.is_home:
             raise UsageError("this folder is your home, not a project: use --scope user")
         return self.edits(places, scope)
+
+    def to_undo(self, places: Places, scope: str, record: Record) -> list[Edit]:
+        """The edits, and besides those that were done in other places: of the shell that the user had then, below a
+        variable that is no longer set, in a file that another one has taken the place of. Raises UsageError."""
+        edits = self.planned(places, scope)
+        shapes = {
+            type(each).__name__: each
+            for shell in ("sh", "fish")
+            for each in self.edits(replace(places, environ={**places.environ, "SHELL": shell}), scope)
+        }
+        here = {each.path for each in edits}
+        for entry in record.files:
+            if entry.path in here:
+                continue
+            if entry.kind not in shapes:
+                raise UsageError(f"{printable(entry.path)}: was set up by an older sidecar; take it out by hand")
+            edits.append(replace(shapes[entry.kind], path=entry.path))
+        return edits
 
 
 AGENTS = {

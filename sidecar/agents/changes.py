@@ -80,6 +80,8 @@ def undo(edits: Sequence[Edit], record: Record, within: str | None = None) -> li
     """Take out what is ours, and forget it. Raises UsageError."""
     _writable(edits, plan_undo(edits, record, within))
     done = [change for edit in reversed(edits) if (change := _undo(edit, record, within, do=True)) is not None]
+    for entry in reversed(record.files):  # one that was made for a file may have had another one in it until now
+        files.remove_folders(entry.made)
     record.drop()
     return done
 
@@ -98,7 +100,7 @@ def _apply(edit: Edit, record: Record | None, within: str | None) -> Change | No
     if record is not None:
         before = _before(edit, found, record)
         made = files.make_folders(found.real)
-        record.keep(edit.path, before, after, made)
+        record.keep(edit.path, type(edit).__name__, before, after, made)
         files.replace(found, after, edit.mode)
     return Change(edit.path, diff(edit.path, found.data, after))
 
@@ -160,7 +162,7 @@ def _link(edit: Link, record: Record | None) -> Change | None:
         return None
     if record is not None:
         made = files.make_folders(edit.path)
-        record.keep(edit.path, None, os.fsencode(edit.target), made)
+        record.keep(edit.path, type(edit).__name__, None, os.fsencode(edit.target), made)
         scratch = f"{edit.path}.{os.getpid()}"
         try:
             os.symlink(edit.target, scratch)

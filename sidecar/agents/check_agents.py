@@ -39,7 +39,7 @@ def _agent(agent: Agent, places: Places, must_be: bool) -> Sequence[Check]:
             text = f"{here}; it was wrapped ({scope}), and not all of that is there, or it is another sidecar's"
             checks.append(Check(agent.name, PROBLEM, text, f"`sidecar setup {words} --apply`, or --undo"))
         elif state == changes.DONE:
-            checks.append(_of_wrapped(agent, places, scope, here, found))
+            checks.append(_of_wrapped(agent, places, scope, words, here, found))
     if checks:
         return checks
     if not found:
@@ -52,11 +52,9 @@ def _agent(agent: Agent, places: Places, must_be: bool) -> Sequence[Check]:
     ]
 
 
-def _of_wrapped(agent: Agent, places: Places, scope: str, here: str, found: bool) -> Check:
+def _of_wrapped(agent: Agent, places: Places, scope: str, words: str, here: str, found: bool) -> Check:
     if not found:
-        return Check(
-            agent.name, NOTE, f"{here}; set up ({scope}) for when it is", f"`sidecar setup {agent.name} --undo`"
-        )
+        return Check(agent.name, NOTE, f"{here}; set up ({scope}) for when it is", f"`sidecar setup {words} --undo`")
     launcher = os.path.join(places.agent_folder(agent.name), LAUNCH, agent.program or "")
     has_launcher = any(isinstance(edit, Link) and edit.path == launcher for edit in agent.planned(places, scope))
     if has_launcher and _first_on_path(agent, places) != launcher:

@@ -48,10 +48,11 @@ def look(path: str, within: str | None = None) -> Found:
         return Found(path, real, None, None)
     except OSError as error:
         raise UsageError(f"{printable(path)}: cannot be read: {error.strerror}") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise UsageError(f"{printable(path)}: not a regular file")
     with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise UsageError(f"{printable(path)}: not a regular file")
         if status.st_uid != os.getuid():
             raise UsageError(f"{printable(path)}: belongs to uid {status.st_uid}, not to you")
         if status.st_nlink > 1:
@@ -144,5 +145,7 @@ def remove_folders(folders: list[str]) -> None:
     for folder in reversed(folders):
         try:
             os.rmdir(folder)
+        except FileNotFoundError:
+            continue
         except OSError:
             return

@@ -127,7 +127,10 @@ def _cut(text: str, node: Node, name: str) -> str:
         begin -= 1
         begin -= text[begin - 1] == "\r"
     if text[comma] == ",":
-        return text[:begin] + text[value.end : comma] + text[comma + 1 :]
+        after = comma + 1
+        while begin == start and value.end == comma and text[after] in " \t":
+            after += 1  # what separates it from the next one; where white space is before it, that does
+        return text[:begin] + text[value.end : comma] + text[after:]
     names = sorted(node.members, key=lambda each: node.members[each][0] if node.members else 0)
     if len(names) == 1:
         inside = text[node.start + 1 : begin] + text[value.end : node.end - 1]

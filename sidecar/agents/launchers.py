@@ -9,6 +9,7 @@ where the sidecar was removed they lead nowhere, and the search for a program go
 """
 
 import os
+import shlex
 from collections.abc import Callable
 
 from sidecar.agents.edits import Block, Edit, Link, OwnFile
@@ -29,6 +30,8 @@ def gemini_cli(places: Places, scope: str) -> list[Edit]:
 
 def path(places: Places, scope: str) -> list[Edit]:
     folder = os.path.join(places.agent_folder("path"), SHIMS)
+    if ":" in folder:
+        raise UsageError(f"{printable(folder)}: has a letter that cannot stand in PATH")
     return [Link(os.path.join(folder, name), places.sidecar_sh) for name in ("bash", "sh")]
 
 
@@ -41,7 +44,9 @@ def next_step(agent: str, program: str) -> Callable[[Places], str]:
 
 
 def path_next_step(places: Places) -> str:
-    return f'start an agent with PATH="{os.path.join(places.agent_folder("path"), SHIMS)}:$PATH"'
+    folder = os.path.join(places.agent_folder("path"), SHIMS)
+    quoted = f'"{folder}:$PATH"' if shlex.quote(folder) == folder else f'{shlex.quote(folder)}:"$PATH"'
+    return f"start an agent with PATH={quoted}"
 
 
 def _launched(places: Places, agent: str, program: str) -> list[Edit]:

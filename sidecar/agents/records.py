@@ -32,13 +32,14 @@ _FILE = "record.json"
 class Entry:
     """One path. `backup`: the file with its bytes of before, None = there was none. `digest`: SHA-256 of what we left.
 
-    `made`: the folders that were made for it, outermost first.
+    `made`: the folders that were made for it, outermost first. `kind`: of the edit, the name of its class.
     """
 
     path: str
     backup: str | None
     digest: str
     made: list[str] = field(default_factory=list)
+    kind: str = ""
 
 
 @dataclass
@@ -62,12 +63,12 @@ class Record:
         except OSError as error:
             raise UsageError(f"{printable(entry.path)}: its backup cannot be read: {error.strerror}") from None
 
-    def keep(self, path: str, before: bytes | None, after: bytes, made: list[str]) -> None:
+    def keep(self, path: str, kind: str, before: bytes | None, after: bytes, made: list[str]) -> None:
         """Write down, before it is done, that `before` becomes `after`. Raises UsageError."""
         old = self.entry(path)
         number = self.files.index(old) if old is not None else len(self.files)
         backup = None if before is None else f"{number}.before"
-        entry = Entry(path, backup, digest(after), made or (old.made if old is not None else []))
+        entry = Entry(path, backup, digest(after), made or (old.made if old is not None else []), kind)
         if before is not None:
             _write(os.path.join(self.folder, f"{number}.before"), before)
         if old is not None:
@@ -109,7 +110,9 @@ def load(places: Places, agent: str, scope: str) -> Record:
 
 
 def _entry(content: Any) -> Entry:
-    entry = Entry(content["path"], content["backup"], content["digest"], list(content["made"]))
+    entry = Entry(
+        content["path"], content["backup"], content["digest"], list(content["made"]), str(content.get("kind", ""))
+    )
     if not isinstance(entry.path, str) or not isinstance(entry.digest, str) or "/" in (entry.backup or ""):
         raise ValueError
     return entry

@@ -39,13 +39,15 @@ def setup(name: str, action: str, scope: str) -> None:
         words = _words(agent, scope)
         click.echo(f"# nothing was changed; `sidecar setup {words} --apply` does it" if shown else _done(agent))
         return
+    if action == _APPLY:
+        changes.plan_apply(edits, project)  # what is refused leaves no folder of ours behind
     with records.locked(places.state):
         record = records.load(places, agent.name, scope)
         if action == _APPLY:
             done = changes.apply(edits, record, project)
             start_script.make_direct()
         else:
-            done = changes.undo(edits, record, project)
+            done = changes.undo(agent.to_undo(places, scope, record), record, project)
     _show(done)
     if action == _UNDO:
         click.echo(f"# undone: {agent.name}" if done else f"# nothing to undo: {agent.name} is not set up")

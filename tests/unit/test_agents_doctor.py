@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from sidecar import __version__
 from sidecar.agents import changes, check_agents, check_chain, records
-from sidecar.agents.catalog import AGENTS, USER
+from sidecar.agents.catalog import AGENTS, PROJECT, USER
 from sidecar.agents.checkup import NOTE, OK, PROBLEM, Check, ask
 from sidecar.agents.places import Places
 from sidecar.cli.main import root
@@ -22,7 +22,7 @@ class World:
     """A home, a runtime folder and a PATH of their own."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = self.project = folder
         self.bin = folder / "bin"
         self.bin.mkdir()
         self.shell = self.program("sidecar-sh", folder / "opt")
@@ -35,7 +35,7 @@ class World:
 
     @property
     def places(self) -> Places:
-        return Places(self.environ, str(self.folder), self.shell)
+        return Places(self.environ, str(self.project), self.shell)
 
     def program(self, name: str, folder: Path | None = None, text: str = "#!/bin/sh\nexit 7\n") -> str:
         path = (folder or self.bin) / name
@@ -187,6 +187,16 @@ class TestAgents:
         check = world.check(name)
         assert check.status == PROBLEM
         assert f"sidecar setup {name} --apply" in check.mend
+
+    def test_one_that_is_wrapped_for_a_project_and_gone(self, world: World) -> None:
+        """What mends it is of the same scope."""
+        world.project = world.folder / "project"
+        world.project.mkdir()
+        with records.locked(world.places.state):
+            edits = AGENTS["codex"].planned(world.places, PROJECT)
+            changes.apply(edits, records.load(world.places, "codex", PROJECT))
+        check = world.check("codex")
+        assert (check.status, check.mend) == (NOTE, "`sidecar setup codex --scope project --undo`")
 
     def test_settings_that_are_not_understood(self, world: World) -> None:
         world.program("claude")

@@ -108,6 +108,20 @@ def test_it_looks_as_a_person_would_have_written_it(before: str, after: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"env": {"PREFIX": "x"}, "a": 1}', '{"a": 1}'),
+        ('{ "env": {"PREFIX": "x"}, "a": 1 }', '{ "a": 1 }'),
+        ('{"a": 1, "env": {"PREFIX": "x"}}', '{"a": 1}'),
+        ('{"env":{"PREFIX":"x"},"a":1}', '{"a":1}'),
+        ('{"env": {"PREFIX": "x"},  /* mine */ "a": 1}', '{/* mine */ "a": 1}'),
+    ],
+)
+def test_out_of_a_line_it_takes_the_space_that_parted_it(before: str, after: str) -> None:
+    assert jsonc.without_key(before, KEYS, empty=KEYS[:-1]) == after
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("{", "it ends too early"),

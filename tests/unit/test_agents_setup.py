@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +32,18 @@ class World:
         self.project.mkdir()
         self.places = Places({"HOME": str(self.home), "SHELL": "/bin/bash", **environ}, str(self.project), SHELL)
 
+    def become(self, **environ: str) -> None:
+        """Another shell of the user's, in which these variables are others."""
+        self.places = replace(self.places, environ={**self.places.environ, **environ})
+
     def _setup(self, action: str, name: str, scope: str) -> list[changes.Change]:
         project = None if scope == USER else self.places.project
         edits = AGENTS[name].planned(self.places, scope)
         with records.locked(self.places.state):
             record = records.load(self.places, name, scope)
-            act = changes.apply if action == "apply" else changes.undo
-            return act(edits, record, project)
+            if action == "apply":
+                return changes.apply(edits, record, project)
+            return changes.undo(AGENTS[name].to_undo(self.places, scope, record), record, project)
 
     def apply(self, name: str, scope: str = USER) -> list[changes.Change]:
         return self._setup("apply", name, scope)
@@ -170,7 +177,8 @@ TOML = st.sampled_from(
 )
 SHELLS = st.sampled_from([None, "", "a", "a\n", "a\n\n", "# >>> conda >>>\n# <<< conda <<<\n", "a\r\n"])
 TEXTS = {"claude-code": JSONC, "opencode": JSONC, "codex": TOML, "qwen-code": SHELLS, "gemini-cli": SHELLS}
-STEPS = st.lists(st.sampled_from(["apply", "undo", "elsewhere"]), max_size=6)
+STEPS = st.lists(st.sampled_from(["apply", "undo", "elsewhere", "other shell", "moved"]), max_size=6)
+MOVED = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "ZDOTDIR")
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -187,8 +195,15 @@ def test_whatever_was_done_before_the_last_undo_comes_back_to_the_byte(
         path.write_bytes(text.encode())
     before = world.seen()
     for step in steps:
-        if step == "elsewhere":
-            world.places = Places(world.places.environ, world.places.project, "/new/bin/sidecar-sh")
+        match step:
+            case "elsewhere":
+                world.places = replace(world.places, shell_program="/new/bin/sidecar-sh")
+            case "other shell":
+                world.become(
+                    SHELL=data.draw(st.sampled_from(["/bin/bash", "/bin/zsh", "/bin/dash", "/usr/bin/fish", ""]))
+                )
+            case "moved":
+                world.become(**{data.draw(st.sampled_from(MOVED)): str(world.home / "moved")})
         world.undo(name, scope) if step == "undo" else world.apply(name, scope)
     world.undo(name, scope)
     assert world.seen() == before
@@ -223,6 +238,49 @@ class TestChangedInBetween:
         path.write_text('{"env": {"CLAUDE_CODE_SHELL_PREFIX": "/usr/bin/nice"}}')
         assert world.undo("claude-code") == []
         assert "nice" in path.read_text()
+
+
+class TestUndoneElsewhere:
+    """An undo takes out what the apply has put in, wherever it would put it now."""
+
+    def test_in_another_shell(self, world: World) -> None:
+        world.become(SHELL="/bin/zsh")
+        (world.home / ".zshrc").write_text("alias ll='ls -l'\n")
+        before = world.seen()
+        for shell in ("/bin/zsh", "/bin/bash", "/usr/bin/fish"):
+            world.become(SHELL=shell)
+            world.apply("qwen-code")
+        world.become(SHELL="/bin/dash")
+        world.undo("qwen-code")
+        assert world.seen() == before
+
+    def test_where_a_variable_has_moved_the_settings(self, world: World) -> None:
+        before = world.seen()
+        world.become(CODEX_HOME=str(world.home / "moved"))
+        world.apply("codex")
+        world.become(CODEX_HOME="")
+        world.undo("codex")
+        assert world.seen() == before
+
+    def test_where_another_file_comes_first_by_now(self, world: World) -> None:
+        path = world.home / ".config" / "opencode" / "opencode.json"
+        path.parent.mkdir(parents=True)
+        path.write_text('{"a": 1}\n')
+        world.apply("opencode")
+        path.with_suffix(".jsonc").write_text("{}")
+        world.undo("opencode")
+        assert path.read_text() == '{"a": 1}\n'
+
+    def test_one_that_was_done_before_that_was_written_down(self, world: World) -> None:
+        world.become(SHELL="/bin/zsh")
+        world.apply("qwen-code")
+        record = Path(world.places.state, "qwen-code", "record.json")
+        content = json.loads(record.read_text())
+        record.write_text(json.dumps({**content, "files": [each | {"kind": ""} for each in content["files"]]}))
+        world.become(SHELL="/bin/bash")
+        with pytest.raises(UsageError, match=r"\.zshrc: was set up by an older sidecar"):
+            world.undo("qwen-code")
+        assert record.exists()
 
 
 class TestRefused:
@@ -268,6 +326,16 @@ class TestRefused:
         os.link(path, world.home / "other")
         with pytest.raises(UsageError, match="hard links"):
             world.apply("claude-code")
+
+    def test_a_folder(self, world: World) -> None:
+        (world.home / ".bashrc").mkdir()
+        with pytest.raises(UsageError, match=r"\.bashrc: not a regular file"):
+            world.apply("qwen-code")
+
+    def test_a_folder_that_cannot_stand_in_path(self, tmp_path: Path) -> None:
+        for name in ("path", "qwen-code"):
+            with pytest.raises(UsageError, match="cannot stand in PATH"):
+                AGENTS[name].planned(Places({"HOME": str(tmp_path / "a:b")}, str(tmp_path), SHELL), USER)
 
     def test_a_pipe(self, world: World) -> None:
         path = world.text_file("claude-code")
@@ -462,6 +530,27 @@ class TestCommandLine:
         assert "hunter2" not in shown.output
         assert '"ANTHROPIC_API_KEY": "[REDACTED]"}, "model": "x"' in shown.output
         assert "hunter2" in path.read_text()
+
+    def test_refused_leaves_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        for name in ("CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "XDG_DATA_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        (tmp_path / ".claude").mkdir()
+        (tmp_path / ".claude" / "settings.json").write_text("[]")
+        assert CliRunner().invoke(root, ["setup", "claude-code", "--apply"]).exit_code != 0
+        assert [path.name for path in tmp_path.iterdir()] == [".claude"]
+
+    def test_what_is_to_be_pasted_is_quoted(self, tmp_path: Path) -> None:
+        places = Places({"HOME": str(tmp_path / "it's $HOME"), "XDG_DATA_HOME": ""}, str(tmp_path), SHELL)
+        said = AGENTS["path"].next_step(places).removeprefix("start an agent with ")
+        shown = subprocess.run(
+            ["/bin/sh", "-c", f'{said} /bin/sh -c "echo \\"\\$PATH\\""'],
+            env={"PATH": "/x"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert shown == f"{places.agent_folder('path')}/shims:/x\n"
 
     def test_done_and_undone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
