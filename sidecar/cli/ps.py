@@ -9,7 +9,7 @@ import click
 
 from sidecar.cli.errors import complain
 from sidecar.cli.parameters import daemon_socket, socket_options
-from sidecar.core.errors import DaemonUnavailable
+from sidecar.core.errors import NoDaemon
 from sidecar.core.values import printable
 from sidecar.daemon.client import request
 
@@ -37,11 +37,11 @@ def ps(as_json: bool, socket: str | None, config_path: str | None) -> None:
     RUNS is the time since the start, SILENT that since the last output (or since the start, where there was
     none yet). VERDICT is why it is silent, and for how long that has held; `sidecar explain` says more. "Output
     repeats" stands where it writes nothing but a spinner or a clock. COMMAND ID
-    is as much of it as `explain` and `cancel` need. No daemon means no commands.
+    is as much of it as `explain` and `cancel` need. No daemon means no commands; one that does not answer is an error.
     """
     try:
         answers = list(request(daemon_socket(socket, config_path), "list"))
-    except DaemonUnavailable as error:
+    except NoDaemon as error:
         complain(str(error))
         answers = []
     commands = [answer for answer in answers if answer.get("type") == "command"]
@@ -135,8 +135,10 @@ def column_widths(rows: Sequence[tuple[str, ...]], room: int) -> dict[int, int]:
 
     Where not even their headings have room, the session goes, then the tool call, and then others are cut.
     """
+    from rich.cells import cell_len
+
     widths = {
-        index: max(len(name), *(len(row[index]) for row in rows))
+        index: max(len(name), *(cell_len(row[index]) for row in rows))
         for index, name in enumerate(COLUMNS)
         if index < ALWAYS_SHOWN or any(row[index] != "-" for row in rows)
     }

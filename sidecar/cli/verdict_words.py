@@ -28,6 +28,8 @@ def in_words(found: Mapping[str, Any], subject: str) -> Iterator[str]:
     yield f"how sure    {_CONFIDENCE.get(str(found.get('confidence')), 'not said')}"
     if "sinceMs" in found:
         yield f"for         {span_text(int(found['sinceMs']))}"
+    if found.get("repeats") is True:
+        yield "output      it only repeats itself, as a spinner or a clock does"
     if "progress" in found:
         alive = "" if found.get("alive", True) else "no process of it is seen alive; "
         moved = "something in its processes has moved" if found["progress"] else "nothing in its processes has moved"

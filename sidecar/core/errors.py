@@ -5,7 +5,8 @@ SidecarError                  anything that is the sidecar's own fault or the us
  ├─ FrameError                a frame that breaks docs/wire.md; costs its sender the connection
  ├─ LifecycleError            an event that the state of a command does not allow
  ├─ DaemonUnavailable         no daemon can be reached (and, where said, none can be started)
- │   └─ DaemonSilent          one listens, and does not answer in time
+ │   ├─ DaemonSilent          one listens, and does not answer in time
+ │   └─ NoDaemon              nobody listens
  └─ SpoolUnavailable          the spool's file or folder cannot be used
 
 The message is one line: what is wrong and what to do. It never needs a traceback beside it.
@@ -34,6 +35,10 @@ class DaemonUnavailable(SidecarError):  # noqa: N818 - a state of the world, as 
 
 class DaemonSilent(DaemonUnavailable):
     """A daemon listens on the socket, and does not answer."""
+
+
+class NoDaemon(DaemonUnavailable):
+    """Nobody listens on the socket: nothing runs that a daemon would know of."""
 
 
 class SpoolUnavailable(SidecarError):  # noqa: N818 - as above

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sidecar import rendezvous
 from sidecar.core import frame as wire
-from sidecar.core.errors import DaemonSilent, DaemonUnavailable, FrameError
+from sidecar.core.errors import DaemonSilent, DaemonUnavailable, FrameError, NoDaemon
 
 if TYPE_CHECKING:
     from _socket import socket
@@ -36,6 +36,8 @@ _SHUT_RDWR: Final = 2
 _READ_BYTES: Final = 65536
 # The daemon keeps to MAX_FRAME_BYTES; a peer that sends no newline at all must not fill our memory either.
 _MAX_LINE_BYTES: Final = 1 << 20
+_LONGEST_WAIT_S: Final = 86_400.0
+"""At once: poll(2) counts milliseconds in an int, which is 25 days."""
 
 
 def request(path: str, name: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, **further: object) -> "Iterator[Record]":
@@ -154,12 +156,12 @@ class Subscription:
                 return self._parsed(line)
             if len(self._buffer) > _MAX_LINE_BYTES:
                 raise DaemonUnavailable(f"the daemon on {self._path} sends no lines")
-            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not self._read(left_s):
+            left_s = _LONGEST_WAIT_S if deadline is None else max(0.0, deadline - time.monotonic())
+            if not self._read(min(left_s, _LONGEST_WAIT_S)) and deadline is not None and time.monotonic() >= deadline:
                 break
         return None
 
-    def _read(self, timeout_s: float | None) -> bool:
+    def _read(self, timeout_s: float) -> bool:
         """Wait for bytes, take them in. False: none came within the time, or the end."""
         try:
             if self._closed:
@@ -221,16 +223,16 @@ def _connect(path: str, timeout_s: float) -> "socket":
                 raise DaemonUnavailable(f"the daemon on {path} is too busy to answer") from None
             time.sleep(0.02)
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
-            raise DaemonUnavailable(f"no daemon is running on {path}") from None
+            raise NoDaemon(f"no daemon is running on {path}") from None
         except OSError as error:
             raise DaemonUnavailable(f"cannot connect to {path}: {_reason(error)}") from None
 
 
-def _wait_readable(connection: "socket", timeout_s: float | None) -> bool:
+def _wait_readable(connection: "socket", timeout_s: float) -> bool:
     # poll, not select: descriptors over 1023 are ordinary in a busy gateway.
     poller = select.poll()
     poller.register(connection.fileno(), select.POLLIN)
-    return bool(poller.poll(None if timeout_s is None else int(timeout_s * 1000 + 0.999)))
+    return bool(poller.poll(int(timeout_s * 1000 + 0.999)))
 
 
 def _reason(error: OSError) -> str:

@@ -11,6 +11,7 @@ Record = Mapping[str, Any]
 
 RATES_KEPT: Final = 60
 ENDED_KEPT: Final = 50
+JUST_S: Final = 600.0
 SORTS: Final = ("trouble", "silence", "age", "cpu", "bytes", "program")
 _TROUBLE: Final = ("may_be_hung", "needs_someone", "unknown", "waiting", "working")
 
@@ -79,6 +80,13 @@ class Board:
         row = self._rows.pop(str(record["commandId"]), None)
         known = {} if row is None else {"program": row.record.get("program")}
         self.ended.appendleft(Ended({**known, **record}, now_s))
+
+    def remember(self, records: Iterable[Record], now_s: float, now_unix_ms: int) -> None:
+        """What ended before anybody looked, from the history, the latest first; only what is of now."""
+        for record in records:
+            ago_s = max(0.0, (now_unix_ms - int(record["endUnixMs"])) / 1000)
+            if ago_s <= JUST_S and len(self.ended) < ENDED_KEPT:
+                self.ended.append(Ended(record, now_s - ago_s))
 
     def lose(self, problem: str) -> None:
         """The daemon is gone: what was known stays, and is said to be old."""

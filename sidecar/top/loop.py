@@ -3,7 +3,7 @@
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,14 +15,17 @@ from sidecar.daemon import client
 from sidecar.daemon.feed import Feed
 from sidecar.top.board import Board, Row
 from sidecar.top.cpu import TreeCpu
-from sidecar.top.keys import keys_of
-from sidecar.top.screen import Screen
-from sidecar.top.view import Ui, lines_of
+from sidecar.top.keys import Keys
+from sidecar.top.screen import Screen, TerminalGone
+from sidecar.top.view import Ui, cut, lines_of
 
 _MOVES: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "page_up": -10, "page_down": 10, "home": -(10**6), "end": 10**6}
-_CPU_OF_ROWS: Final = 100
+_CPU_OF_ROWS: Final = 500
 _ANSWER_S: Final = 2.0
 _MESSAGE_S: Final = 5.0
+_CLOCK_S: Final = 1.0
+_REST_OF_A_KEY_S: Final = 0.1
+_NAME_COLUMNS: Final = 24
 
 
 @dataclass(slots=True)
@@ -122,13 +125,13 @@ class Live:
     def _prompt(self) -> None:
         row = self.typing.cancelling
         if row is not None:
-            self.ui.prompt = (
-                f"cancel {row.record.get('program')} (pid {row.record.get('pid')})? y = TERM to its whole tree, n"
-            )
+            named = f"{cut(row.record.get('program'), _NAME_COLUMNS)} (pid {row.record.get('pid')})"
+            self.ui.prompt = f"cancel (y/n)? {named}: TERM to its whole tree"
         elif self.typing.filter is not None:
-            self.ui.prompt = f"only with (enter; escape = all): {self.typing.filter}_"
+            self.ui.prompt = f"only with (enter; escape = all): {printable(self.typing.filter)}_"
         else:
             self.ui.prompt = None
+        self.ui.typed = self.typing.filter is not None
 
 
 _SHOWN: Final = ("commandId", "toolName", "toolCallId", "sessionId", "traceId", "supervisorPid")
@@ -138,6 +141,7 @@ def run(path: str, board: Board, interval_s: float, *, colour: bool, unicode: bo
     """Until the user leaves. `path` is the daemon's socket; stdin and stdout are a terminal."""
     live = Live(board, lambda command_id: ask_to_stop(path, command_id))
     cpu = TreeCpu()
+    keys = Keys()
     feed = Feed(path, interval_s)
     try:
         with Screen(colour=colour) as screen:
@@ -149,14 +153,18 @@ def run(path: str, board: Board, interval_s: float, *, colour: bool, unicode: bo
                 live.tick(now_s)
                 clock = time.strftime("%H:%M:%S")
                 screen.show(lines_of(board, live.ui, screen.size(), now_s, clock, unicode=unicode))
-                for descriptor, event in poll.poll(interval_s * 1000):
+                wait_s = _REST_OF_A_KEY_S if keys.waits else min(interval_s, _CLOCK_S)
+                happened = poll.poll(wait_s * 1000)
+                if not happened and not _pressed(live, keys.flush()):
+                    return
+                for descriptor, event in happened:
                     if descriptor == feed.descriptor:
                         take(board, feed, cpu)
                     elif descriptor == screen.woken:
                         os.read(screen.woken, 4096)
-                    elif not event & select.POLLIN or not _pressed(live, screen.descriptor):
+                    elif not (event & select.POLLIN and _pressed_or_gone(live, screen.keys(), keys)):
                         return
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TerminalGone):
         pass
     finally:
         feed.close()
@@ -192,7 +200,10 @@ def ask_to_stop(path: str, command_id: str) -> str:
     return f"asked {answer['program']} (pid {answer['pid']}) to stop"
 
 
-def _pressed(live: Live, descriptor: int) -> bool:
-    data = os.read(descriptor, 1024)
+def _pressed_or_gone(live: Live, data: bytes, keys: Keys) -> bool:
+    return bool(data) and _pressed(live, keys.feed(data))
+
+
+def _pressed(live: Live, keys: Iterable[str]) -> bool:
     now_s = time.monotonic()
-    return bool(data) and all(live.press(key, now_s) for key in keys_of(data))
+    return all(live.press(key, now_s) for key in keys)

@@ -8,16 +8,19 @@ from typing import Any
 
 import click
 
+from sidecar.cli.errors import complain
+from sidecar.cli.history import latest
 from sidecar.cli.parameters import daemon_socket, socket_options
-from sidecar.core.errors import DaemonUnavailable, UsageError
+from sidecar.core.errors import DaemonUnavailable, NoDaemon, SidecarError, UsageError
 from sidecar.core.values import parse_duration
 from sidecar.daemon import client
-from sidecar.top.board import SORTS, Board
+from sidecar.top.board import ENDED_KEPT, SORTS, Board
 from sidecar.top.cpu import TreeCpu
 
 _LEAST_INTERVAL_NS = 100_000_000
 _CPU_OVER_S = 0.25
 _COLUMNS_OF_A_PIPE = 160
+_NO_TERMINALS = ("", "dumb", "unknown")
 
 
 @click.command("top", short_help="A live view of what runs: age, silence, verdict, output, CPU.")
@@ -62,14 +65,21 @@ def top(
     board.sort, board.filter = sort, text
     if as_json:
         looked = _look(path, board)
+        if looked.problem is not None:
+            complain(looked.problem)
         click.echo(json.dumps([{**row.record, "cpuPercent": row.cpu_percent} for row in looked.rows()], indent=2))
     elif once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print(_look(path, board))
-    elif os.environ.get("TERM", "dumb") == "dumb":
-        raise UsageError("this terminal (TERM=dumb) cannot show a live view; use --once, or `sidecar ps`")
+    elif (terminal := os.environ.get("TERM", "")) in _NO_TERMINALS:
+        named = f"TERM={terminal}" if terminal else "TERM is not set"
+        raise UsageError(f"this terminal ({named}) cannot show a live view; use --once, or `sidecar ps`")
     else:
         from sidecar.top.loop import run
 
+        try:
+            board.remember(latest(config_path, ENDED_KEPT), time.monotonic(), time.time_ns() // 1_000_000)
+        except SidecarError:
+            pass  # a history that cannot be read: `sidecar history` says why
         run(path, board, interval_ns / 1e9, colour=not (no_color or os.environ.get("NO_COLOR")), unicode=_is_unicode())
 
 
@@ -86,10 +96,11 @@ def _address(path: str, config_path: str | None) -> str:
 
 
 def _look(path: str, board: Board) -> Board:
-    """Two looks at the processes, for their CPU. Without a daemon there is nothing, and the board says so."""
+    """Two looks at the processes, for their CPU. Without a daemon nothing runs, and the board says so; raises
+    DaemonUnavailable for one that does not answer."""
     try:
         records: list[dict[str, Any]] = [one for one in client.request(path, "list") if one.get("type") == "command"]
-    except DaemonUnavailable as error:
+    except NoDaemon as error:
         board.lose(str(error))
         return board
     board.update(records, time.monotonic())

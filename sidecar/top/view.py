@@ -1,12 +1,14 @@
 """A board as lines for a terminal. Pure; nothing is wider than the terminal, and colour is never all that tells.
 
-80 columns by 24 lines are enough; fewer lines show fewer commands, more columns show the ids too.
+80 columns by 24 lines are enough; fewer lines show fewer commands, more columns show the ids too. Widths are those of
+terminals, in which a letter of Chinese is two columns wide.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text
 
 from sidecar.cli.history import ending
@@ -21,6 +23,8 @@ _MARKS: Final = {"may_be_hung": "!", "needs_someone": "?"}
 _STYLES: Final = {"may_be_hung": "bold red", "needs_someone": "yellow", "working": "green"}
 _KEYS: Final = "up/down select  enter explain  c cancel  / filter  s sort  q quit"
 _ENDED_LINES: Final = 4
+_INDENTED_FROM: Final = 40
+_REPEATS: Final = " repeats"
 _PROGRAM, _VERDICT, _SPARK, _ID = 14, 24, 10, 13
 _UNITS: Final = ("", "k", "M", "G", "T")
 
@@ -28,11 +32,13 @@ _UNITS: Final = ("", "k", "M", "G", "T")
 @dataclass(slots=True)
 class Ui:
     """What the keys have brought about. `page`: lines that cover the board (an explanation), or None. `prompt`: a
-    question or the filter that is being typed, in place of the keys; None = neither."""
+    question or the filter that is being typed, in place of the keys; None = neither. Of one that is too long the end
+    stays where it is being `typed`, else the beginning."""
 
     page: list[str] | None = None
     page_top: int = 0
     prompt: str | None = None
+    typed: bool = False
     message: str = ""
 
 
@@ -50,14 +56,21 @@ def lines_of(board: Board, ui: Ui, size: Size, now_s: float, clock: str, *, unic
 
 
 def _board(board: Board, ui: Ui, size: Size, now_s: float, clock: str, *, unicode: bool) -> list[Text]:
-    head = [_title(board, size.columns, clock), _state(board, now_s), Text(_header(size.columns), style="dim")]
+    title, state, header = _title(board, size.columns, clock), _state(board, now_s), Text(_header(size.columns), "dim")
+    if size.lines == 1 and (ui.prompt is not None or ui.message):
+        return [_last(ui, size.columns)]
+    # On a terminal of a few lines what is asked and what is selected come first.
+    if size.lines >= 5:
+        head = [title, state, header]
+    else:
+        head = ([title, state] if board.problem is None else [state, title])[: max(0, size.lines - 2)]
     selected = board.row()
-    foot = _selected_lines(selected, size) + _ended_lines(board.ended, now_s, size) + [_last(board, ui)]
+    foot = _selected_lines(selected, size) + _ended_lines(board.ended, now_s, size) + [_last(ui, size.columns)]
     rows = board.rows()
     room = max(1, size.lines - len(head) - len(foot))
     top = _scrolled(rows, selected, room)
     shown = [_row(row, size.columns, selected is row, unicode=unicode) for row in rows[top : top + room]]
-    if len(rows) > top + room:
+    if len(rows) > top + room and room > 1:
         shown[-1] = Text(f"  ... and {len(rows) - top - room + 1} more", style="dim")
     if not rows:
         nothing = "nothing fits the filter" if board.running else "no command is running"
@@ -81,8 +94,9 @@ def _state(board: Board, now_s: float) -> Text:
     if board.problem is None:
         order = f"sorted by {board.sort}"
         return Text(order + (f", only with: {printable(board.filter)}" if board.filter else ""), style="dim")
-    old = "" if board.heard_s is None else f"; what is below is {span_text(int((now_s - board.heard_s) * 1000))} old"
-    return Text(f"NO DAEMON: {printable(board.problem)}{old}", style="bold red")
+    # How old it is comes first: the rest may have no room.
+    old = "" if board.heard_s is None else f", all this is {span_text(int((now_s - board.heard_s) * 1000))} old"
+    return Text(f"NO DAEMON{old}: {printable(board.problem)}", style="bold red")
 
 
 def _header(columns: int) -> str:
@@ -95,27 +109,29 @@ def _row(row: Row, columns: int, selected: bool, *, unicode: bool) -> Text:
     record = row.record
     verdict = str(record.get("verdict", "-"))
     held = f" {span_text(int(record['sinceMs']))}" if "sinceMs" in record else ""
+    if record.get("repeats") is True and len(verdict) + len(held) + len(_REPEATS) <= _VERDICT:
+        held += _REPEATS
     # Of a long name the age is worth more than the last letters.
-    verdict = verdict[: _VERDICT - len(held)] + held
+    verdict = printable(verdict)[: _VERDICT - len(held)] + held
     mark = _MARKS.get(row.group or "", " ")
     cells = [
-        f"{'>' if selected else ' '}{mark}{_cut(record.get('program'), _PROGRAM - 2):<{_PROGRAM - 2}}",
+        f"{'>' if selected else ' '}{mark}{set_cell_size(cut(record.get('program'), _PROGRAM - 2), _PROGRAM - 2)}",
         f"{span_text(int(record.get('elapsedMs', 0))):>6}",
         f"{span_text(row.silent_ms):>6}",
-        f"{printable(verdict):<{_VERDICT}}",
+        set_cell_size(verdict, _VERDICT),
         f"{'-' if row.cpu_percent is None else f'{row.cpu_percent:.0f}%':>4}",
         f"{size_text(int(record.get('totalBytes', 0))):>6}",
         sparkline(list(row.rates), _SPARK, unicode=unicode),
     ]
-    line = _joined(cells, [_cut(row.id, _ID), _cut(record.get("toolCallId", ""), 24)], columns)
+    line = _joined(cells, [cut(row.id, _ID), cut(record.get("toolCallId", ""), 24)], columns)
     return Text(line, style=_STYLES.get(row.group or "", "") + (" reverse" if selected else ""))
 
 
 def _joined(cells: list[str], further: list[str], columns: int) -> str:
     line = _GAP.join(cells)
     for cell, width in zip(further, (_ID, 24), strict=True):
-        if len(line) + len(_GAP) + width <= columns:
-            line += _GAP + f"{cell:<{width}}"
+        if cell_len(line) + len(_GAP) + width <= columns:
+            line += _GAP + set_cell_size(cell, width)
     return line
 
 
@@ -125,7 +141,7 @@ def _selected_lines(row: Row | None, size: Size) -> list[Text]:
         return []
     evidence = row.record.get("evidence") or ()
     fact = printable(str(evidence[0])) if evidence else "no verdict yet" if "verdict" not in row.record else ""
-    return [Text(""), Text(f"{_cut(row.id, _ID)}  {fact}")]
+    return [Text(""), Text(f"{cut(row.id, _ID)}  {fact}")]
 
 
 def _ended_lines(ended: Sequence[Ended], now_s: float, size: Size) -> list[Text]:
@@ -135,16 +151,18 @@ def _ended_lines(ended: Sequence[Ended], now_s: float, size: Size) -> list[Text]
     for one in list(ended)[:_ENDED_LINES]:
         ago = span_text(int((now_s - one.at_s) * 1000))
         ran, silence = (span_text(int(one.record.get(key, 0))) for key in ("elapsedMs", "longestSilenceMs"))
-        said = (
-            f"  {_cut(one.record.get('program'), 12):<12}  {printable(ending(one.record))}, ran {ran}, silent {silence}"
-        )
+        program = set_cell_size(cut(one.record.get("program") or "-", 12), 12)
+        said = f"  {program}  {printable(ending(one.record))}, ran {ran}, silent {silence}"
         lines.append(Text(f"{said}, {ago} ago", style="dim"))
     return lines
 
 
-def _last(board: Board, ui: Ui) -> Text:
+def _last(ui: Ui, columns: int) -> Text:
     if ui.prompt is not None:
-        return Text(printable(ui.prompt), style="bold")
+        prompt = printable(ui.prompt)
+        while ui.typed and cell_len(prompt) > columns:
+            prompt = prompt[1:]
+        return Text(prompt, style="bold")
     return Text(printable(ui.message) if ui.message else _KEYS, style="" if ui.message else "dim")
 
 
@@ -159,17 +177,26 @@ def _page(ui: Ui, size: Size) -> list[Text]:
 
 
 def _wrapped(line: str, columns: int) -> list[str]:
-    import textwrap
-
+    """At blanks, where there are some."""
     # The titles of sidecar explain are twelve wide.
-    indent = " " * 12 if len(line) > 12 and line[11] == " " else ""
-    return textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    indent = " " * 12 if len(line) > 12 and line[11] == " " and columns >= _INDENTED_FROM else ""
+    lines = []
+    while cell_len(line) > columns:
+        head = chop_cells(line, columns)[0] or line[0]  # one column is too few for some letters
+        end = len(head) if line[len(head)] == " " else head.rfind(" ")
+        if end < len(indent) or not head[:end].strip():
+            end = len(head)
+        lines.append(line[:end].rstrip())
+        line = indent + line[end:].lstrip()
+    return [*lines, line]
 
 
 def _scrolled(rows: Sequence[Row], selected: Row | None, room: int) -> int:
     if selected is None or len(rows) <= room:
         return 0
     place = rows.index(selected)
+    if room == 1:
+        return place
     # One line tells of those that are further down.
     return min(max(0, place - room + 2), len(rows) - room)
 
@@ -194,6 +221,7 @@ def size_text(size_bytes: int) -> str:
     raise AssertionError("unreachable")  # pragma: no cover
 
 
-def _cut(value: object, width: int) -> str:
+def cut(value: object, width: int) -> str:
+    """At most so many columns wide; a `~` where something is missing."""
     text = printable(str(value or ""))
-    return text if len(text) <= width else text[: width - 1] + "~"
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "~"

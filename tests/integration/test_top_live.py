@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 from supervised import WAIT_S, Installation, stop_daemon, until
 
+from sidecar.daemon import client
+
 
 class Terminal:
     """`sidecar top` on a PTY of 80 by 24; `picture` is what it has drawn last, without styles."""
 
-    def __init__(self, sidecar: Installation, *words: str, **environ: str) -> None:
+    def __init__(self, sidecar: Installation, *words: str, ignore_hangup: bool = False, **environ: str) -> None:
         self.master, self.slave = os.openpty()
         termios.tcsetwinsize(self.slave, (24, 80))
         self.before = termios.tcgetattr(self.slave)
@@ -31,7 +33,7 @@ class Terminal:
             stderr=self.slave,
             env={**sidecar.environ, "TERM": "xterm", "LANG": "C.UTF-8", **environ},
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches it
+            preexec_fn=lambda: _prepare(ignore_hangup=ignore_hangup),
         )
 
     def picture(self) -> list[str]:
@@ -63,6 +65,12 @@ class Terminal:
             self._drawn += os.read(self.master, 65536)
 
 
+def _prepare(*, ignore_hangup: bool) -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C reaches it
+    if ignore_hangup:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 @pytest.fixture
 def top(sidecar: Installation) -> Iterator[Callable[..., Terminal]]:
     terminals: list[Terminal] = []
@@ -91,14 +99,14 @@ def test_a_command_its_verdict_its_explanation_and_its_end(sidecar: Installation
         terminal.shows("how sure")
         terminal.press("q")
         terminal.press("c")
-        terminal.shows("cancel sleep (pid")
+        terminal.shows("cancel (y/n)? sleep (pid")
         terminal.press("y")
         terminal.shows("cancelled, ran")
         process.wait(WAIT_S)
 
 
 def test_the_terminal_is_given_back_as_it_was(sidecar: Installation, top: Callable[..., Terminal]) -> None:
-    for end in ("q", "\x03"):
+    for end in ("q", "\x03", "\x1c", "\x04", "\x1b"):
         terminal = top()
         terminal.shows("sidecar top")
         assert termios.tcgetattr(terminal.slave) != terminal.before
@@ -108,12 +116,72 @@ def test_the_terminal_is_given_back_as_it_was(sidecar: Installation, top: Callab
         assert terminal.all_drawn().endswith(b"\x1b[?25h\x1b[?1049l")
 
 
-def test_term_ends_it_cleanly(top: Callable[..., Terminal]) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM"])
+def test_signals_end_it_cleanly(top: Callable[..., Terminal], name: str) -> None:
     terminal = top()
     terminal.shows("sidecar top")
-    terminal.process.terminate()
+    terminal.process.send_signal(getattr(signal, name))
     assert terminal.process.wait(WAIT_S) == 0
     assert termios.tcgetattr(terminal.slave) == terminal.before
+    assert terminal.all_drawn().endswith(b"\x1b[?25h\x1b[?1049l")
+
+
+def test_an_arrow_key_in_two_pieces_is_no_escape(top: Callable[..., Terminal]) -> None:
+    """As it comes over a slow line; Escape would end it."""
+    terminal = top()
+    terminal.shows("sidecar top")
+    for _ in range(5):
+        terminal.press("\x1b")
+        terminal.press("[B")
+    terminal.press("/zz")
+    terminal.shows("only with (enter; escape = all): zz_")
+
+
+def test_a_terminal_that_is_hung_up_ends_it(sidecar: Installation) -> None:
+    """Also where the hang-up itself is ignored, as below nohup."""
+    terminal = Terminal(sidecar, ignore_hangup=True)
+    try:
+        terminal.shows("sidecar top")
+        os.close(terminal.slave)
+        os.close(terminal.master)
+        assert terminal.process.wait(WAIT_S) == 0
+    finally:
+        terminal.process.kill()
+        terminal.process.wait()
+
+
+def test_what_ended_between_two_looks_has_its_name(sidecar: Installation, top: Callable[..., Terminal]) -> None:
+    sidecar.run("true")
+    terminal = top("--interval", "1h")
+    terminal.shows("no command is running")
+    sidecar.run("sh", "-c", "exit 7")
+    assert next(line for line in terminal.shows("exit 7") if "exit 7" in line).split()[0] == "sh"
+
+
+def test_a_daemon_that_hangs(sidecar: Installation, top: Callable[..., Terminal]) -> None:
+    """It is told, leaving does not wait for it, and who asks once is told that it is no empty list."""
+    sidecar.run("true")
+    pid = client.status(sidecar.socket)["pid"]
+    terminal = top()
+    terminal.shows("sorted by")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        terminal.shows("did not answer")
+        terminal.press("q")
+        assert terminal.process.wait(WAIT_S) == 0
+        for words in (["ps", "--json"], ["top", "--json"], ["top", "--once"]):
+            done = subprocess.run([str(sidecar.script), *words], capture_output=True, env=sidecar.environ, check=False)
+            assert (done.returncode, done.stdout) == (125, b"")
+            assert b"did not answer" in done.stderr
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_without_a_daemon_programs_are_told_so(sidecar: Installation, tmp_path: Path) -> None:
+    nowhere = {**sidecar.environ, "SIDECAR_SOCKET": str(tmp_path / "s.sock")}
+    done = subprocess.run([str(sidecar.script), "top", "--json"], capture_output=True, env=nowhere, check=False)
+    assert (done.returncode, json.loads(done.stdout)) == (0, [])
+    assert b"no daemon is running" in done.stderr
 
 
 def test_suspended_and_continued(top: Callable[..., Terminal]) -> None:
@@ -189,8 +257,9 @@ def test_once_and_for_programs(sidecar: Installation) -> None:
         assert "\x1b" not in once.stdout
 
 
-def test_a_terminal_that_cannot(sidecar: Installation, top: Callable[..., Terminal]) -> None:
-    terminal = top(TERM="dumb")
+@pytest.mark.parametrize("name", ["dumb", ""])
+def test_a_terminal_that_cannot(sidecar: Installation, top: Callable[..., Terminal], name: str) -> None:
+    terminal = top(TERM=name)
     assert terminal.process.wait(WAIT_S) == 125
     assert b"--once" in terminal.all_drawn()
 

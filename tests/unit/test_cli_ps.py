@@ -8,7 +8,7 @@ import pytest
 from sidecar.cli import ps as verb
 from sidecar.cli.main import main
 from sidecar.cli.ps import COLUMNS, GAP, cells, column_widths
-from sidecar.core.errors import DaemonUnavailable
+from sidecar.core.errors import DaemonUnavailable, NoDaemon
 
 FIRST = {
     "type": "command",
@@ -48,11 +48,17 @@ class Terminal(io.StringIO):
 
 
 def test_no_daemon_is_an_empty_list(daemon, capsys):
-    daemon(DaemonUnavailable("no daemon is running on /x"))
+    daemon(NoDaemon("no daemon is running on /x"))
     assert main(["ps"]) == 0
     assert capsys.readouterr() == ("", "sidecar: no daemon is running on /x\n")
     assert main(["ps", "--json"]) == 0
     assert capsys.readouterr() == ("[]\n", "sidecar: no daemon is running on /x\n")
+
+
+def test_a_daemon_that_does_not_answer_is_no_empty_list(daemon, capsys):
+    daemon(DaemonUnavailable("the daemon on /x did not answer within 10 s"))
+    assert main(["ps", "--json"]) == 125
+    assert capsys.readouterr() == ("", "sidecar: the daemon on /x did not answer within 10 s\n")
 
 
 def test_nothing_runs(daemon, capsys):

@@ -128,3 +128,16 @@ def test_somebody_else_is_turned_away() -> None:
             producer.close()
     os.close(go_read)
     os.close(go_write)
+
+
+def test_a_wait_longer_than_poll_can_count(tmp_path: Path) -> None:
+    """Its milliseconds are an int: `sidecar cancel --wait 1000h` is no overflow."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b'{"type":"snapshot"}\n')
+
+    with listening(tmp_path, serve) as path:
+        subscription = client.subscribe(path)
+        assert subscription.next_within(1e9) == {"type": "snapshot"}
+        subscription.close()

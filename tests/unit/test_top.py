@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import set_cell_size
 from rich.text import Text
 
 from sidecar.core.verdict_names import ALL
 from sidecar.top.board import RATES_KEPT, SORTS, Board
 from sidecar.top.cpu import TreeCpu
-from sidecar.top.keys import keys_of
+from sidecar.top.keys import Keys
 from sidecar.top.loop import Live
 from sidecar.top.screen import ansi
 from sidecar.top.view import Size, Ui, lines_of, size_text, sparkline
@@ -130,7 +131,7 @@ class TestPicture:
         made.lose("no daemon is running on /run/s.sock")
         assert (
             picture(made, now_s=165.0)[1]
-            == ("NO DAEMON: no daemon is running on /run/s.sock; what is below is 1m05s old"[:80])
+            == ("NO DAEMON, all this is 1m05s old: no daemon is running on /run/s.sock"[:80])
         )
 
     def test_nothing_runs_or_nothing_fits(self) -> None:
@@ -144,6 +145,39 @@ class TestPicture:
         assert picture(made)[-4].strip() == "... and 23 more"
         made.move(39)
         assert picture(made)[-4].startswith("> p39")
+
+    @pytest.mark.parametrize("name", ["日本語の名前です長い長い", "é" * 20, "👩family", "x" * 200, "a\u202eb\x1b[31m"])
+    def test_whatever_a_program_is_named_the_columns_stay(self, name: str) -> None:
+        made = board(command(name))
+        verdict = picture(made)[2].index("VERDICT")
+        assert set_cell_size(picture(made)[3], verdict).endswith(" 1m00s   1m00s  ")
+
+    @pytest.mark.parametrize("lines", [1, 2, 3, 4, 5, 10, 24])
+    def test_on_few_lines_the_selected_one_and_what_is_asked_stay(self, lines: int) -> None:
+        made = board(*(command(f"p{number:02}", elapsedMs=100 - number) for number in range(40)))
+        made.move(20)
+        size = Size(40, lines)
+        shown = [line.plain for line in lines_of(made, Ui(), size, 100.0, "12:00:00")]
+        assert [line[:6].strip() for line in shown if line.startswith(">")] == ["> p20"]
+        asked = Ui(prompt="cancel (y/n)? p20")
+        assert lines_of(made, asked, size, 100.0, "12:00:00")[-1].plain == "cancel (y/n)? p20"
+
+    def test_of_a_long_filter_the_end_is_shown(self) -> None:
+        ui = Ui(prompt="only with (enter; escape = all): " + "x" * 30 + "語_", typed=True)
+        shown = lines_of(board(BUSY), ui, Size(40, 24), 100.0, "12:00:00")[-1]
+        assert shown.plain.endswith("xx語_")
+        assert shown.cell_len <= 40
+
+    def test_output_that_repeats_is_no_progress(self) -> None:
+        made = board({**BUSY, "verdict": "polling", "sinceMs": 2000, "repeats": True})
+        assert "polling 2.0s repeats" in picture(made)[3]
+
+    def test_what_ended_before_anybody_looked(self) -> None:
+        made = board(BUSY)
+        ended = {"commandId": "e", "program": "make", "reason": "exited", "exitCode": 2, "elapsedMs": 1000}
+        made.remember([{**ended, "endUnixMs": 990_000}, {**ended, "endUnixMs": 1}], 100.0, 1_000_000)
+        (line,) = [line for line in picture(made) if "exit 2" in line]
+        assert line.strip() == "make          exit 2, ran 1.0s, silent 0.0s, 10s ago"
 
     def test_a_page_is_scrolled_and_wrapped(self) -> None:
         ui = Ui(page=["evidence    " + "word " * 40, *(f"line {number}" for number in range(50))])
@@ -204,6 +238,11 @@ def test_a_sparkline_tells_any_output_from_none() -> None:
     assert sparkline([], 3) == "   "
 
 
+def all_keys(*pieces: bytes) -> list[str]:
+    keys = Keys()
+    return [key for piece in pieces for key in keys.feed(piece)] + list(keys.flush())
+
+
 class TestKeys:
     @pytest.mark.parametrize(
         ("data", "keys"),
@@ -217,11 +256,27 @@ class TestKeys:
         ],
     )
     def test_known_ones(self, data: bytes, keys: list[str]) -> None:
-        assert list(keys_of(data)) == keys
+        assert all_keys(data) == keys
 
     @given(st.binary())
     def test_whatever_comes_it_ends(self, data: bytes) -> None:
-        assert len(list(keys_of(data))) <= len(data)
+        assert len(all_keys(data)) <= len(data)
+
+    @given(st.lists(st.sampled_from(["\x1b[A", "\x1b[5~", "\x1bOB", "q", "ä", "語", "\r"])), st.data())
+    def test_in_whatever_pieces_it_comes(self, typed: list[str], data: st.DataObject) -> None:
+        """As over a slow line."""
+        whole = "".join(typed).encode()
+        cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
+        pieces = [whole[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+        assert all_keys(*pieces) == all_keys(whole)
+        assert "escape" not in all_keys(*pieces)
+
+    def test_escape_is_one_when_nothing_follows(self) -> None:
+        keys = Keys()
+        assert list(keys.feed(b"\x1b")) == []
+        assert keys.waits
+        assert list(keys.flush()) == ["escape"]
+        assert not keys.waits
 
 
 class TestLive:
@@ -248,7 +303,7 @@ class TestLive:
     def test_cancelling_asks_first(self) -> None:
         live = self.live()
         self.press(live, "down", "c")
-        assert live.ui.prompt == "cancel ssh (pid 4711)? y = TERM to its whole tree, n"
+        assert live.ui.prompt == "cancel (y/n)? ssh (pid 4711): TERM to its whole tree"
         self.press(live, "n")
         assert (self.asked, live.ui.prompt) == ([], None)
         self.press(live, "c", "q")  # any other key is no yes, and does not leave
