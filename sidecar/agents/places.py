@@ -7,6 +7,7 @@ import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import sidecar
 from sidecar.core.errors import UsageError
 from sidecar.core.values import printable
 
@@ -61,8 +62,10 @@ class Places:
         """The `sidecar-sh` of this installation. Raises UsageError where there is none."""
         if self.shell_program:
             return self.shell_program
-        beside = os.path.join(sysconfig.get_path("scripts"), "sidecar-sh")
-        found = beside if os.access(beside, os.X_OK) else shutil.which("sidecar-sh", path=self.environ.get("PATH"))
+        target = os.path.join(os.path.dirname(os.path.dirname(sidecar.__file__)), "bin")  # pip install --target
+        beside = [os.path.join(folder, "sidecar-sh") for folder in (sysconfig.get_path("scripts"), target)]
+        found = next((path for path in beside if os.access(path, os.X_OK)), None)
+        found = found or shutil.which("sidecar-sh", path=self.environ.get("PATH"))
         if found is None:
             raise UsageError("sidecar-sh is not found beside this program, nor on PATH: install the sidecar again")
         return os.path.abspath(found)

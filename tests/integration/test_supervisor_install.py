@@ -280,13 +280,27 @@ def test_the_layout_is_that_of_the_wheel() -> None:
     assert shutil.which(str(ROOT / "bin" / "sidecar"))
 
 
+def target(folder: Path, *names: str) -> None:
+    """What `pip install --target` makes: the packages beside `bin`, where neither the script nor `site` would look."""
+    (folder / "bin").mkdir()
+    for name in names:
+        shutil.copy(ROOT / "bin" / name, folder / "bin" / name)
+    for package in ("sidecar", "collectors"):
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def test_a_folder_made_by_pip_install_target_has_its_own_shell(tmp_path: Path) -> None:
+    """`sidecar setup` and `doctor` find `sidecar-sh` there, not where the interpreter's scripts are."""
+    target(tmp_path, "sidecar", "sidecar-sh")
+    look = "import sidecar.agents.places as p; print(p.Places({}, '/').sidecar_sh)"
+    words = [sys.executable, "-c", f"import sysconfig; sysconfig.get_path = lambda name: '/nonexistent'; {look}"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_S)
+    assert (done.stdout, done.stderr) == (f"{tmp_path}/bin/sidecar-sh\n", "")
+
+
 @pytest.mark.parametrize("name", ["sidecar", "sidecar-sh"])
 def test_a_folder_made_by_pip_install_target(tmp_path: Path, name: str) -> None:
-    """The packages lie beside `bin`, where neither the script nor `site` would look."""
-    (tmp_path / "bin").mkdir()
-    shutil.copy(ROOT / "bin" / name, tmp_path / "bin" / name)
-    for package in ("sidecar", "collectors"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    target(tmp_path, name)
     words = ["run", "--", "echo", "on"] if name == "sidecar" else ["-c", "echo on"]
     environ = {"PATH": os.environ.get("PATH", os.defpath), "SIDECAR_SOCKET": "/dev/null/none"}
     done = subprocess.run(
