@@ -20,6 +20,7 @@ from sidecar.supervisor.signals import (
     SIGTTIN,
     SIGTTOU,
     SIGWINCH,
+    SIGXCPU,
     Received,
     SignalSource,
 )
@@ -37,6 +38,8 @@ _JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
 _CANARY_AFTER_NS = 20_000_000
 """A command of less has hardly a handler yet, and is not worth a process that listens to its group."""
 _PRELOAD_AFTER_NS = 1_000_000_000
+_OF_TERMINALS = (SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGWINCH, *_JOB_STOPS)
+"""What the kernel itself sends to whole groups. Of its others SIGALRM is a timer's, for one process."""
 _OF_KEYS = (SIGINT, SIGQUIT)
 _USUAL_ENDS = (SIGHUP, SIGINT, SIGQUIT)
 
@@ -117,6 +120,8 @@ class Reactions:
             return
         if number == SIGWINCH and self._terminal is not None and self._terminal.copy_size():
             return  # the kernel tells the command
+        if number == SIGXCPU and received.code == SI_KERNEL:
+            return  # it is about the time that we have used ourselves
         if number == SIGCONT:
             self._loop.was_continued()
         if self._is_void(number):
@@ -161,7 +166,7 @@ class Reactions:
     def _came_to_the_group(self, received: Received) -> bool:
         """Whether it was sent to our whole process group, which in pipe mode is the command's too."""
         seen = self._canary is not None and self._canary.saw(received.number)
-        return seen or received.code == SI_KERNEL
+        return seen or (received.code == SI_KERNEL and received.number in _OF_TERMINALS)
 
     def _is_void(self, number: int) -> bool:
         """Whether SIGCONT came after this stop, or a stop after this SIGCONT: the command has had them in that order.

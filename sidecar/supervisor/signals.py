@@ -14,9 +14,9 @@ from sidecar.supervisor import libc
 SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGPIPE, SIGTERM = 1, 2, 3, 9, 13, 15
 SIGCHLD, SIGCONT, SIGSTOP = int(_signal.SIGCHLD), int(_signal.SIGCONT), int(_signal.SIGSTOP)
 SIGTSTP, SIGTTIN, SIGTTOU = int(_signal.SIGTSTP), int(_signal.SIGTTIN), int(_signal.SIGTTOU)
-SIGWINCH, SIGXFSZ = int(_signal.SIGWINCH), int(_signal.SIGXFSZ)
+SIGWINCH, SIGXCPU, SIGXFSZ = int(_signal.SIGWINCH), int(_signal.SIGXCPU), int(_signal.SIGXFSZ)
 SI_KERNEL = 0x80
-"""si_code of a signal that the kernel itself made, always for the whole group (sigaction(2))."""
+"""si_code of a signal that the kernel itself made (sigaction(2))."""
 
 # Never blocked: they cannot be, or they mean that we ourselves are broken and must die of them.
 _UNTOUCHED = {SIGKILL, SIGSTOP, SIGPIPE} | {

@@ -2,8 +2,8 @@
 
 The steps in the child, in order: the parent-death signal; a session of its own with a terminal (PTY mode
 only); the relayed descriptors on 1 and 2; the dispositions that Python changed (SIGPIPE, SIGXFSZ) and the
-agent's signal mask; exec. All descriptors of ours are close-on-exec. What fails is told to the parent
-through a close-on-exec pipe, so that "spawned" means that exec succeeded.
+agent's signal mask; its interval timers; exec. All descriptors of ours are close-on-exec. What fails is told to the
+parent through a close-on-exec pipe, so that "spawned" means that exec succeeded.
 
 Where there can be no child at all (no free descriptor, RLIMIT_NPROC), `become` makes this very process the command.
 """
@@ -25,6 +25,7 @@ _ENOENT, _EACCES, _ENOTDIR, _ENOEXEC, _EINVAL = 2, 13, 20, 8, 22
 _SHELLS = ("bash", "dash", "sh", "ksh", "mksh", "zsh", "busybox")
 _STAT_SIGIGNORE = 30
 """Where /proc/PID/stat has the ignored signals, counted from the state: field 33 of proc(5) is the 31st of those."""
+_TIMERS = (_signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF)
 _DEFAULT_PATH = "/bin:/usr/bin"  # what execvp(3) searches without PATH
 
 
@@ -83,6 +84,7 @@ def spawn(
     ignored = given_ignored()
     if terminal is not None and paths:
         terminal.take_keys()  # before the command can change its terminal's settings: this copies the agent's
+    timers = given_timers()
     parent_pid = posix.getpid()
     try:
         report, reporter = posix.pipe()
@@ -97,13 +99,15 @@ def spawn(
     if pid == 0:
         errno = _EINVAL
         try:
-            _become(paths, argv, environ, descriptors, signals, terminal, parent_pid, ignored)
+            _become(paths, argv, environ, descriptors, signals, terminal, parent_pid, ignored, timers)
         except OSError as error:
             errno = error.errno or _EINVAL
         finally:
             posix.write(reporter, errno.to_bytes(4, "little"))
             posix._exit(127)
     posix.close(reporter)
+    for which, _, _ in timers:
+        _signal.setitimer(which, 0)
     return Spawning(pid, report, argv[0])
 
 
@@ -116,6 +120,7 @@ def _become(
     terminal: "Terminal | None",
     parent_pid: int,
     ignored: "Iterable[int]",
+    timers: "Iterable[tuple[int, float, float]]",
 ) -> None:
     libc.die_with_parent(SIGKILL)
     if posix.getppid() != parent_pid:
@@ -130,6 +135,8 @@ def _become(
     if signals.ignored_sigchld:
         _signal.signal(SIGCHLD, _signal.SIG_IGN)
     give_back_dispositions(ignored)
+    for which, after_s, interval_s in timers:
+        _signal.setitimer(which, after_s, interval_s)
     _signal.pthread_sigmask(_signal.SIG_SETMASK, signals.agent_mask)
     _exec(paths, argv, environ)
 
@@ -143,6 +150,15 @@ def become(argv: list[str], environ: dict[str, str], agent_mask: "Iterable[int]"
         _exec(_candidates(argv[0], environ), argv, environ)
     except OSError as error:
         raise SpawnError(error.errno or _EINVAL, _explain(argv[0], error.errno or _EINVAL)) from None
+
+
+def given_timers() -> list[tuple[int, float, float]]:
+    """The interval timers that run: (which, seconds left, interval in seconds).
+
+    They outlive an exec and no fork (setitimer(2)), as in `alarm 10; exec ...`, the oldest of all timeouts.
+    """
+    timers = [(which, *_signal.getitimer(which)) for which in _TIMERS]
+    return [timer for timer in timers if timer[1]]
 
 
 def give_back_dispositions(ignored: "Iterable[int]") -> None:

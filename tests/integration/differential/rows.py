@@ -322,6 +322,18 @@ EDGES = [
              f"$W sh -c \"{SIGNALS}\"; :", prepare=_ignore(signal.SIGPIPE)),
     Scenario("a reader that leaves a command that may not be killed by it",
              "trap '' PIPE; $W yes 2>/dev/null | head -1; echo ${PIPESTATUS[@]}"),
+    *(
+        Scenario(f"a timer that the agent set before its exec, {kind}: {name}",
+                 f"python3 -ISc 'import os, signal, sys; signal.setitimer(signal.ITIMER_{kind}, .4); "
+                 f"os.execvp(sys.argv[1], sys.argv[1:])' $W {command}; echo $?",
+                 edit=lambda data: re.sub(rb"line 1: +\d+ ", b"", data))
+        for kind, name, command in (
+            ("REAL", "not handled", "sleep 5"),
+            ("REAL", "handled", "bash -c 'trap \"echo got\" ALRM; sleep 1; echo end'"),
+            ("VIRTUAL", "not handled", "python3 -ISc 'while True: pass'"),
+            ("PROF", "slept through", "sleep 1"),
+        )
+    ),
     Scenario("of xargs, four at a time", "seq 12 | xargs -P4 -n1 $W echo | sort -n", racy=True),
     Scenario("in a process substitution", "cat <($W echo one) <($W sh -c 'echo two; exit 1')"),
     Scenario("a coprocess", "coproc $W cat; echo hello >&${COPROC[1]}; read -r x <&${COPROC[0]}; echo $x; "
