@@ -6,7 +6,7 @@ import time
 from benchmarks.installation import Installation
 
 LIMIT_MB = 14.0
-"""With the senses, which are loaded once a command has been silent for 2 s. Before that, it is under 11."""
+"""With the senses, which are loaded once a command has been silent for 2 s. Before that, it is under 10."""
 
 
 def measure(installed: Installation) -> dict[str, float | str]:
