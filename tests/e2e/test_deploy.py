@@ -33,7 +33,18 @@ def given(words: list[str], text: str | None = None, **environ: str) -> subproce
 
 
 class TestKubernetes:
-    """The types of Kubernetes' own API, decoded strictly. No server has seen them."""
+    """The types of Kubernetes' own API, decoded strictly, and its schemas. No server has seen them."""
+
+    @pytest.mark.parametrize("version", ["1.29", "1.36"])
+    def test_the_schemas_of_the_oldest_version_and_of_a_new_one(self, version: str) -> None:
+        yaml, schemas = pytest.importorskip("yaml"), pytest.importorskip("kubernetes_validate")
+        found = [each for text in (AGENT, GATEWAY) for each in yaml.safe_load_all(text)]
+        assert len(found) == 5
+        for each in found:
+            schemas.validate(each, version, strict=True)
+        found[0]["spec"]["initContainers"][0]["restartPolice"] = "Always"
+        with pytest.raises(schemas.ValidationError, match="restartPolice"):
+            schemas.validate(found[0], version, strict=True)
 
     @pytest.mark.parametrize(
         ("text", "kinds"),
