@@ -45,6 +45,7 @@ BEFORE_SPAWN = (
     "sidecar.supervisor.streams",
     "sidecar.supervisor.ledger",
     "sidecar.supervisor.reports",
+    "sidecar.supervisor.carry_on",
     "sidecar.supervisor.run",
 )
 # Loaded when the command runs, beside it: that is for nothing, as long as there is a second core. Not between its

@@ -12,6 +12,7 @@ from sidecar.core.errors import FrameError
 from sidecar.core.trace_context import TraceContext, begin_span
 from sidecar.places import socket_path
 from sidecar.supervisor import libc
+from sidecar.supervisor.carry_on import carry_on
 from sidecar.supervisor.ledger import enter
 from sidecar.supervisor.reports import Reports
 from sidecar.supervisor.signals import SignalSource
@@ -67,6 +68,7 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
     started_ns, unix_ms = time.monotonic_ns(), time.time_ns() // 1_000_000
     reports = Reports(options, context, io=streams.io, started_ns=started_ns, unix_ms=unix_ms)
     entry = None if options.inline else _enter(options, environ, reports)
+    spawning = None
     try:
         spawning = spawn(
             options.argv,
@@ -78,8 +80,8 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         spawning.confirm()
         if terminal is not None:
             terminal.command_runs()
-        for descriptor in ours:
-            posix.close(descriptor)
+        while ours:
+            posix.close(ours.pop())
         # The command runs: load what we need beside it.
         if sidecar.load_rest is not None:
             sidecar.load_rest(bool(streams.files))
@@ -122,6 +124,15 @@ def run(options: "RunOptions", environ: dict[str, str], inline_factory: "InlineF
         if terminal is not None:
             terminal.withdraw()
         _spawn_failed(error, options, environ, inline_factory, reports, entry)
+        return
+    except (ImportError, MemoryError, OSError):
+        if spawning is None:
+            raise
+        while ours:
+            posix.close(ours.pop())
+        if terminal is not None:
+            terminal.give_back()
+        carry_on(spawning.pid, [(one.source, one.group[0]) for one in relayed])
         return
     delivery.send(reports.started(spawning.pid))
     keys = None

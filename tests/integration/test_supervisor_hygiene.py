@@ -1,5 +1,6 @@
 """The command gets what the agent gave, and nothing of ours: descriptors, environment, signals, limits, group."""
 
+import ctypes
 import os
 import resource
 import signal
@@ -256,3 +257,36 @@ def test_a_path_over_the_kernels_limit(sidecar: Installation, tmp_path: Path) ->
         assert ended == (3, b"x\n", b"")
     finally:
         stop_daemon(path)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_children_of_the_agents_own_process_are_the_supervisors(sidecar: Installation, wrapped: bool) -> None:
+    """What docs/supervision.md says that an exec hands on and a fork does not."""
+    wrapper = "sidecar run -- " if wrapped else ""
+    done = sidecar.run("sh", "-c", f"sleep .2 & exec {wrapper}python3 -ISc 'import os; print(os.wait()[1])'", bare=True)
+    assert (done.status, done.stdout) == ((1, b"") if wrapped else (0, b"0\n"))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_record_lock_that_the_agents_process_has_is_the_supervisors(
+    sidecar: Installation, tmp_path: Path, wrapped: bool
+) -> None:
+    take = (
+        "import fcntl, os, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX);"
+        " os.set_inheritable(f.fileno(), True); os.execvp(sys.argv[2], sys.argv[2:])"
+    )
+    look = "import fcntl; fcntl.lockf(open(__import__('sys').argv[1], 'w'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    words = [*(["sidecar", "run", "--"] if wrapped else []), "python3", "-ISc", look, str(tmp_path / "lock")]
+    done = sidecar.run("python3", "-ISc", take, str(tmp_path / "lock"), *words, bare=True)
+    assert (done.status == 0) != wrapped
+    assert (b"BlockingIOError" in done.stderr) == wrapped
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_being_a_subreaper_is_the_supervisors(sidecar: Installation, wrapped: bool) -> None:
+    def become() -> None:
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+    look = "import ctypes; v = ctypes.c_int(); ctypes.CDLL(None).prctl(37, ctypes.byref(v), 0, 0, 0); print(v.value)"
+    done = sidecar.run("python3", "-ISc", look, bare=not wrapped, preexec_fn=become)
+    assert done.stdout == (b"0\n" if wrapped else b"1\n")
