@@ -3,7 +3,6 @@
 board.py    what is shown (pure): commands, what just ended, sorted and filtered
 view.py     a board -> lines of text, with styles (pure)
 keys.py     bytes of a terminal -> keys (pure)
-cpu.py      how busy the process tree of a command is
 screen.py   the terminal: raw keys, the alternate screen, suspending
 loop.py     puts them together
 """

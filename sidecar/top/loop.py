@@ -13,8 +13,8 @@ from sidecar.core.errors import DaemonUnavailable
 from sidecar.core.values import printable
 from sidecar.daemon import client
 from sidecar.daemon.feed import Feed
+from sidecar.daemon.tree_cpu import TreeCpu
 from sidecar.top.board import Board, Row
-from sidecar.top.cpu import TreeCpu
 from sidecar.top.keys import Keys
 from sidecar.top.screen import Screen, TerminalGone
 from sidecar.top.view import Ui, cut, lines_of

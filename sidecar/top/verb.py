@@ -14,8 +14,8 @@ from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.core.errors import DaemonUnavailable, NoDaemon, SidecarError, UsageError
 from sidecar.core.values import parse_duration
 from sidecar.daemon import client
+from sidecar.daemon.tree_cpu import TreeCpu
 from sidecar.top.board import ENDED_KEPT, SORTS, Board
-from sidecar.top.cpu import TreeCpu
 
 _LEAST_INTERVAL_NS = 100_000_000
 _CPU_OVER_S = 0.25

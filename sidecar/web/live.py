@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from sidecar.core.verdict_names import group_of
 from sidecar.daemon.feed import Feed
+from sidecar.daemon.tree_cpu import TreeCpu
 
 Record = dict[str, Any]
 
 INTERVAL_S: Final = 1.0
 _BEHIND_AT_MOST: Final = 32
+_CPU_OF_ROWS: Final = 500
 
 
 class Viewer:
@@ -38,7 +40,7 @@ class Viewer:
 class Live:
     """`latest_ended` gives what ended before anybody looked, the latest first. Messages are JSON objects:
 
-    {"type": "commands", "commands": [...]}     all that run, with their silences: each second
+    {"type": "commands", "commands": [...]}     all that run, with their silences and `cpuPercent`: each second
     {"type": "ended", "commands": [...]}        some that have ended, the latest first
     {"type": "gone", "why": "..."}              the daemon does not answer
     """
@@ -49,6 +51,7 @@ class Live:
         self._viewers: set[Viewer] = set()
         self._guard = threading.Lock()
         self._last = ""
+        self._cpu = TreeCpu()
         self._thread: threading.Thread | None = None
         self.alone_since_s = time.monotonic()
         """Since when nobody looks; of no meaning while somebody does."""
@@ -94,7 +97,7 @@ class Live:
 
     def _tell(self, kind: str, what: Any) -> None:
         if kind == "commands":
-            message = _message("commands", commands=[with_group(record) for record in what])
+            message = _message("commands", commands=[with_group(record) for record in self._with_cpu(what)])
         elif kind == "settled":
             message = _message("ended", commands=[{**what, "endUnixMs": time.time_ns() // 1_000_000}])
         else:
@@ -104,6 +107,13 @@ class Live:
                 self._last = message
             for viewer in self._viewers:
                 viewer.put(message)
+
+    def _with_cpu(self, records: list[Record]) -> list[Record]:
+        now_s = time.monotonic()
+        pids = [int(record["pid"]) for record in records[:_CPU_OF_ROWS]]
+        self._cpu.forget_all_but(set(pids))
+        percents = {pid: self._cpu.percent(pid, now_s) for pid in pids}
+        return [{**record, "cpuPercent": percents.get(int(record["pid"]))} for record in records]
 
 
 def with_group(record: Record) -> Record:

@@ -9,17 +9,22 @@ users of the machine can reach the port, and get 404 for everything. A page in t
 - by another name for 127.0.0.1 (DNS rebinding) is refused by its Host header,
 - by a request of its own (CSRF) by Origin and Sec-Fetch-Site; and there is nothing to change here, only to look at.
 
+Whoever does not know the address holds no place that somebody else needs: a request comes whole in time or not at all,
+and of too many connections the oldest that has not named the address goes.
+
 Answers are never stored, framed, or read across origins, and what they show names no output and no command line.
 """
 
 import base64
 import hashlib
 import hmac
+import io
 import json
 import logging
 import queue
 import re
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -93,26 +98,78 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, live: Live, trace_url: str | None) -> None:
         self.live = live
         self.token = secrets.token_urlsafe(32)
-        self._connections = threading.BoundedSemaphore(_CONNECTIONS_AT_MOST)
+        self._guard = threading.Lock()
+        self._connections = 0
+        self._strangers: dict[socket.socket, None] = {}  # in the order in which they came
         super().__init__((ADDRESS, 0), _Handler)
         self.origins = tuple(f"http://{name}:{self.server_port}" for name in (ADDRESS, "localhost"))
         self.url = f"{self.origins[0]}/{self.token}/"
         self.page, self.policy = _page(trace_url)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._connections.acquire(blocking=False):
+        with self._guard:
+            oldest = None
+            if self._connections >= _CONNECTIONS_AT_MOST:
+                oldest = next(iter(self._strangers), None)
+            if oldest is not None:
+                self._end(oldest)
+            has_room = self._connections < _CONNECTIONS_AT_MOST or oldest is not None
+            # Those that were ended may not have gone yet.
+            has_room = has_room and self._connections < 2 * _CONNECTIONS_AT_MOST
+            if has_room:
+                self._connections += 1
+                self._strangers[request] = None
+        if has_room:
+            super().process_request(request, client_address)
+        else:
             self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._connections.release()
+            with self._guard:
+                self._connections -= 1
+                self._strangers.pop(request, None)
+
+    def known(self, request: socket.socket) -> None:
+        """It has named the address."""
+        with self._guard:
+            self._strangers.pop(request, None)
+
+    def _end(self, stranger: socket.socket) -> None:
+        del self._strangers[stranger]
+        try:
+            stranger.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it is gone already
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         log.debug("a viewer went away", exc_info=True)  # not to stderr, which is nobody's
+
+
+class _Request(io.RawIOBase):
+    """What a client sends, until `_READ_S` after `begin`: a byte now and then does not keep the connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.begin()
+
+    def begin(self) -> None:
+        self._until_s = time.monotonic() + _READ_S
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left_s)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(_READ_S)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -121,6 +178,16 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = f"sidecar/{__version__}"
     sys_version = ""
     timeout = _READ_S
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self._request = _Request(self.connection)
+        self.rfile = io.BufferedReader(self._request)
+
+    def handle_one_request(self) -> None:
+        self._request.begin()
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         self._answer(body=True)
@@ -137,18 +204,32 @@ class _Handler(BaseHTTPRequestHandler):
         """Addresses hold the token: they are for no log."""
 
     def _answer(self, *, body: bool) -> None:
+        if not self._is_simple():
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return
         if not self._is_for_us():
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
             return
         _, token, rest = (*self.path.split("/", 2), "", "")[:3]
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
             self.send_error(HTTPStatus.NOT_FOUND)
-        elif rest == "":
+            return
+        self.server.known(self.connection)
+        if rest == "":
             self._send(HTTPStatus.OK, self.server.page, "text/html; charset=utf-8", body=body)
         elif rest == "events" and body:
             self._stream()
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _is_simple(self) -> bool:
+        """One Host, headers that are some, and no body: what would follow it is no request of its own."""
+        return (
+            not self.headers.defects
+            and len(self.headers.get_all("Host", ())) == 1
+            and "Transfer-Encoding" not in self.headers
+            and self.headers.get_all("Content-Length", ["0"]) == ["0"]
+        )
 
     def _is_for_us(self) -> bool:
         """By the names that only a request from our own page, or from the address line, has."""

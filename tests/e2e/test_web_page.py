@@ -1,5 +1,7 @@
 """The web page in Debian's Chromium, with the installed program: what it shows, and that it asks nobody else."""
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,6 +122,100 @@ def test_another_page_learns_nothing(browser: Browser, sidecar: Sidecar, url: st
     """
     assert browser.run_async(script, url) == ["refused", "refused", "refused", "refused"]
     assert command.poll() is None
+
+
+def test_what_somebody_has_selected_or_holds_stays(browser: Browser, sidecar: Sidecar, url: str) -> None:
+    """Each second all is drawn; what is the same stays the same element, or clicks and selections would be lost."""
+    sidecar.start("sleep", "60")
+    browser.open(url)
+    browser.until(lambda: "sleeping" in row(browser, "running", "sleep"))
+    browser.click("#running button")
+    browser.until(lambda: "evidence" in browser.text("#running"))
+    browser.run(
+        """
+        window.held = [...document.querySelectorAll('#running button, #running dd, #running svg')];
+        document.querySelector('#running button').focus();
+        getSelection().selectAllChildren(document.querySelector('#running dd'));
+        """
+    )
+    selected, age = browser.run("return getSelection().toString()"), row(browser, "running", "sleep")
+    assert selected
+    browser.until(lambda: row(browser, "running", "sleep") != age)
+    assert browser.run("return window.held.every((one) => one.isConnected)")
+    assert browser.run("return getSelection().toString()") == selected
+    assert browser.run("return document.activeElement.tagName") == "BUTTON"
+
+
+def test_rows_keep_their_elements_when_their_order_changes(browser: Browser, sidecar: Sidecar, url: str) -> None:
+    sidecar.start("sleep", "60")
+    browser.open(url)
+    browser.until(lambda: "sleeping" in row(browser, "running", "sleep"))
+    browser.run("window.held = document.querySelector('#running tr'); window.held.querySelector('button').focus()")
+    stopped = sidecar.start("sh", "-c", "kill -STOP $$")
+    browser.until(lambda: browser.text("#running").strip().startswith("sh"))
+    assert browser.run("return window.held.isConnected && window.held.innerText.trim().startsWith('sleep')")
+    assert browser.run("return window.held.contains(document.activeElement)")
+    stopped.terminate()
+    browser.until(lambda: browser.text("#state") == "1 running")
+    assert browser.run("return document.querySelector('#running tr') === window.held")
+
+
+def test_letters_that_hide_what_follows_are_escaped(
+    browser: Browser, sidecar: Sidecar, url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "gnp\u202etxt\x1b[2J").symlink_to("/bin/sleep")
+    sidecar.start(str(tmp_path / "gnp\u202etxt\x1b[2J"), "60")
+    browser.open(url)
+    browser.until(lambda: "gnp\\u202etxt\\x1b[2J" in browser.text("#running"))
+
+
+def test_an_address_without_its_last_slash(browser: Browser, sidecar: Sidecar, url: str) -> None:
+    sidecar.start("sleep", "60")
+    browser.open(url.rstrip("/"))
+    browser.until(lambda: browser.text("#state") == "1 running")
+
+
+def test_what_ended_between_two_looks_has_its_name(browser: Browser, sidecar: Sidecar, url: str) -> None:
+    browser.open(url)
+    browser.until(lambda: browser.text("#state") == "0 running")
+    sidecar.start("sh", "-c", "exit 7")
+    browser.until(lambda: "exit 7" in row(browser, "ended", "sh"))
+
+
+def test_a_daemon_that_hangs_is_told(browser: Browser, sidecar: Sidecar, url: str) -> None:
+    """It serves the page itself, so that nothing comes at all."""
+    sidecar.start("sleep", "60")
+    browser.open(url)
+    browser.until(lambda: browser.text("#state") == "1 running")
+    pid = sidecar.status()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        browser.until(lambda: browser.text("#state").startswith("no daemon: nothing is heard of it (what is shown is"))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    browser.until(lambda: browser.text("#state") == "1 running")
+
+
+def test_a_day_of_commands_does_not_pile_up(browser: Browser, sidecar: Sidecar, url: str) -> None:
+    """Ends that were missed, too."""
+    browser.open(url)
+    browser.until(lambda: browser.text("#state") == "0 running")
+    kept = browser.run(
+        """
+        const command = (id) => ({commandId: id, program: "p", elapsedMs: 1, totalBytes: 0});
+        for (let n = 0; n < 2000; n += 1) {
+          take({type: "commands", commands: [command("missed-" + n), command("ended-" + n)]});
+          state.open.add("missed-" + n);
+          take({type: "ended", commands: [{...command("ended-" + n), reason: "exited", exitCode: 0}]});
+        }
+        return [state.known[0].size + state.known[1].size, state.open.size, state.ended.length,
+                document.querySelectorAll("tr").length];
+        """
+    )
+    assert kept[0] <= 4
+    assert kept[1] <= 1
+    assert kept[2] == 200
+    assert kept[3] <= 30
 
 
 def test_a_daemon_that_ends_is_told(browser: Browser, sidecar: Sidecar, url: str) -> None:

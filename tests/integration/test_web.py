@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from supervised import WAIT_S, Installation, until
 
+from sidecar.web import server
 from sidecar.web.live import INTERVAL_S, Live, Viewer
 from sidecar.web.server import _CONNECTIONS_AT_MOST, _VIEWERS_AT_MOST, Web
 
@@ -104,6 +105,74 @@ def test_a_page_from_elsewhere_is_refused(url: str, headers: dict[str, str], res
     assert Answer(url, urlsplit(url).path + rest, **filled).status == 421
 
 
+@pytest.mark.parametrize(
+    "further",
+    [
+        "Content-Length: 5\r\n",
+        "Content-Length: 0\r\nContent-Length: 0\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "Host: evil.example\r\n",
+        "Host : evil.example\r\n",
+    ],
+)
+def test_what_another_server_might_read_otherwise_is_refused(url: str, further: str) -> None:
+    """A body would be taken for a second request; of two hosts one is a lie. One answer, and the end."""
+    parts = urlsplit(url)
+    request = f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+    answers = spoken(url, request + further + "\r\n" + request + "\r\n")
+    assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"400"]
+
+
+def spoken(url: str, text: str) -> bytes:
+    """All that is answered, until the server closes."""
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=WAIT_S) as connection:
+        connection.sendall(text.encode())
+        with connection.makefile("rb") as answers:
+            return answers.read()
+
+
+def test_without_a_host_it_is_refused(url: str) -> None:
+    assert b" 400 " in spoken(url, f"GET {urlsplit(url).path} HTTP/1.1\r\n\r\n")
+
+
+def test_a_byte_now_and_then_does_not_keep_a_connection(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_READ_S", 0.5)
+    web = Web(str(tmp_path / "no.sock"), list, None, unused_s=60.0)
+    parts = urlsplit(web.answer()["url"])
+    with socket.create_connection((parts.hostname, parts.port), timeout=0.1) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\nX: ")
+
+        def has_ended() -> bool:
+            try:
+                slow.sendall(b"x")
+                return slow.recv(1) == b""
+            except TimeoutError:
+                return False
+            except ConnectionError:
+                return True
+
+        until(has_ended)
+
+
+def test_strangers_hold_no_place(url: str) -> None:
+    """However many connect, and say nothing: who knows the address is answered."""
+    parts = urlsplit(url)
+    silent = [socket.create_connection((parts.hostname, parts.port)) for _ in range(_CONNECTIONS_AT_MOST)]
+    viewer = events(url)
+    try:
+        assert next(viewer)["type"] == "ended"
+        for _ in range(3):
+            silent += [socket.create_connection((parts.hostname, parts.port)) for _ in range(_CONNECTIONS_AT_MOST)]
+            until(lambda: _is_served(url))
+        assert next(viewer)["type"] == "commands"  # and who looks already goes on to
+    finally:
+        viewer.close()  # type: ignore[attr-defined]  # a generator's
+        for connection in silent:
+            connection.close()
+
+
 def test_by_both_names_of_loopback_it_is_ours(url: str) -> None:
     port = urlsplit(url).port
     for name in ("127.0.0.1", "localhost"):
@@ -136,9 +205,11 @@ def test_what_runs_comes_live_and_its_end_at_once(url: str, sidecar: Installatio
             found = [one for one in message.get("commands", ()) if one.get("sessionId") == "of-the-page"]
             if message["type"] == "commands" and found and found[0]["silences"] and found[0]["silences"][-1][2]:
                 seen = seen or found[0]
+                assert "cpuPercent" in seen
                 assert seen["silences"][0][2][0][1:] == ["sleeping", "waiting"]
                 process.terminate()
             if message["type"] == "ended" and found:
+                assert found[0]["program"] == "sleep"
                 assert found[0]["reason"] == "cancelled"
                 break
         assert seen is not None

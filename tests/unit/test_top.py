@@ -9,8 +9,8 @@ from rich.cells import set_cell_size
 from rich.text import Text
 
 from sidecar.core.verdict_names import ALL
+from sidecar.daemon.tree_cpu import TreeCpu
 from sidecar.top.board import RATES_KEPT, SORTS, Board
-from sidecar.top.cpu import TreeCpu
 from sidecar.top.keys import Keys
 from sidecar.top.loop import Live
 from sidecar.top.screen import ansi
