@@ -6,7 +6,19 @@ import os
 import platform
 import sys
 
-from benchmarks import bridge, in_flight, looking, many, memory, redaction, relay, silence, startup, terminal_relay
+from benchmarks import (
+    bridge,
+    in_flight,
+    looking,
+    many,
+    memory,
+    redaction,
+    relay,
+    silence,
+    sizing,
+    startup,
+    terminal_relay,
+)
 from benchmarks.installation import installation
 
 ALL = {
@@ -24,6 +36,7 @@ ALL = {
     "look-net": looking.sockets,
     "look-hour": looking.hour,
     "silence": silence.measure,
+    "sizing": sizing.measure,
 }
 
 

@@ -75,7 +75,8 @@ def _commands(p: Parameters) -> Iterator[Alert]:
         f"/ on (job) (sum by (job) (sidecar_commands_active{{{p.selector}}}) >= {p.fleet_least})\n> {p.fleet_share}",
         "{{ $value | humanizePercentage }} of the commands of {{ $labels.job }} may be hung",
         "Something that they share is likely to be down. The longest silent: "
-        + _each(f"topk(3, {suspect}{{job=%q}})", "$labels.job"),
+        # Those that wait for someone have no part in it.
+        + _each(f"topk(3, {hung.removesuffix('}')},job=%q}})", "$labels.job"),
         p.fleet_for_s,
     )
     yield Alert(

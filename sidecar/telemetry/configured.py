@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal
 
+from sidecar import rendezvous
 from sidecar.telemetry.families import DEFAULT_FAMILIES
 from sidecar.telemetry.settings import Protocol, TelemetrySettings
 from sidecar.telemetry.spool import SpoolLimits
@@ -31,6 +32,7 @@ def telemetry_settings(resolved: Resolved, scope: Literal["daemon", "inline"]) -
         families=settings.families or DEFAULT_FAMILIES,
         spool=spool_limits(resolved),
         scope=scope,
+        socket=rendezvous.socket_path(os.environ, settings.socket),
     )
 
 

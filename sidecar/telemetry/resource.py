@@ -1,10 +1,10 @@
 """Who speaks: the OpenTelemetry resource of everything that is exported."""
 
 import os
-import socket
 import uuid
 from collections.abc import Mapping
 from importlib.metadata import version
+from socket import gethostname
 from urllib.parse import unquote
 
 from opentelemetry.sdk.resources import Resource
@@ -27,8 +27,8 @@ def build(settings: TelemetrySettings) -> Resource:
     own = {
         "service.name": "sidecar",
         "service.version": __version__,
-        "service.instance.id": instance_id(host_id, os.getuid(), settings.scope),
-        "host.name": socket.gethostname(),
+        "service.instance.id": instance_id(host_id, os.getuid(), settings.scope, settings.socket),
+        "host.name": gethostname(),
         "telemetry.sdk.language": "python",
         "telemetry.sdk.name": "opentelemetry",
         "telemetry.sdk.version": version("opentelemetry-sdk"),
@@ -38,14 +38,15 @@ def build(settings: TelemetrySettings) -> Resource:
     return Resource({**environ_attributes(settings.environ), **own})
 
 
-def instance_id(host_id: str, uid: int, scope: str) -> str:
-    """Stable per user and host in the daemon, which is the one writer of its series there.
+def instance_id(host_id: str, uid: int, scope: str, socket: str = "") -> str:
+    """Stable per user, host and socket in the daemon, which is the one writer of its series there. A user who has two
+    (a login session and cron differ in XDG_RUNTIME_DIR) has two ids, or each would overwrite the other's counters.
 
     Inline mode has many writers at once; under one id they would overwrite each other's counters.
     """
     if scope == "inline":
         return str(uuid.uuid4())
-    return str(uuid.uuid5(_NAMESPACE, f"{host_id or socket.gethostname()}:{uid}"))
+    return str(uuid.uuid5(_NAMESPACE, f"{host_id or gethostname()}:{uid}:{socket}"))
 
 
 def machine_id() -> str:

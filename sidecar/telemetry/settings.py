@@ -19,6 +19,7 @@ class TelemetrySettings:
     means the OTEL_EXPORTER_OTLP_* variables, and without those OpenTelemetry's default, localhost.
     `suspect_after_ns` is how long a command may need someone before it may be hung.
     `scope` is `daemon` for the one writer of a host, `inline` for the supervisor's own process.
+    `socket` is where that daemon listens: two daemons of one user are two writers.
     `environ` is where OTEL_* variables are looked up.
     """
 
@@ -30,5 +31,6 @@ class TelemetrySettings:
     prometheus_port: int = 0
     families: tuple[str, ...] = DEFAULT_FAMILIES
     scope: Literal["daemon", "inline"] = "daemon"
+    socket: str = ""
     spool: SpoolLimits = field(default_factory=SpoolLimits)
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)

@@ -186,6 +186,8 @@ def _fleet() -> list[Case]:
                 **fleet("sidecar-fifth", 3, 0, 15),
                 **fleet("sidecar-nine", 3, 0, 9),
                 **fleet("sidecar-idle", 0, 0, 0),
+                # Longer than any that may be hung, and none of them.
+                series(age, **host(1, "sidecar-just"), family="ssh", verdict="stopped", trace_id="s"): "9000x30",
                 # They are silent, and wait for someone.
                 **{
                     key.replace("network_peer_dead", "stopped"): value

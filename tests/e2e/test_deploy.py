@@ -124,6 +124,11 @@ class TestSidecarContainer:
         variables = [f"{name}={value}" for name, value in names.items()]
         return [*own, "sh", "-c", CONTAINER, "sh", str(shared), *variables, *command]
 
+    def stores(self, shared: Path) -> dict[str, str]:
+        """The manifest's variables for what the daemon keeps, in the folder that stands for its volume."""
+        found = dict(re.findall(r"- name: (SIDECAR_\w+)\n +value: (/var/lib/sidecar/\S+)", AGENT))
+        return {name: value.replace("/var/lib/sidecar", f"{shared}/spool") for name, value in found.items()}
+
     @pytest.fixture
     def daemon(self, shared: Path) -> Iterator[OtlpReceiver]:
         """The manifest's daemon, and who receives from it."""
@@ -134,7 +139,7 @@ class TestSidecarContainer:
             environ = {
                 "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.http_endpoint,
                 "OTEL_RESOURCE_ATTRIBUTES": "k8s.pod.name=agent-1",
-                "SIDECAR_SPOOL": f"{shared}/spool/state/spool.db",
+                **self.stores(shared),
             }
             process = subprocess.Popen(self.container(shared, "sidecar", *arguments, **environ))
             try:
@@ -159,6 +164,9 @@ class TestSidecarContainer:
         span = daemon.wait_for_span(lambda span: span.name == "sh", timeout_s=WAIT_S)
         assert [event.name for event in span.events].count("sidecar.heartbeat") == 2
         assert span.resource["k8s.pod.name"] == "agent-1"
+        assert list(self.stores(shared)) == ["SIDECAR_SPOOL", "SIDECAR_HISTORY"]
+        kept = given(self.container(shared, "sidecar", "history", **self.stores(shared)))
+        assert re.search(r"\bsh\b.*exit 0", kept.stdout), kept.stdout + kept.stderr
 
     def test_a_command_is_cancelled_from_the_daemons_container(self, shared: Path, daemon: OtlpReceiver) -> None:
         agent = subprocess.Popen(self.container(shared, "sidecar", "run", "--", "sleep", "60"))

@@ -4,7 +4,9 @@ import os
 
 import pytest
 
+from sidecar.config import load_settings
 from sidecar.telemetry import resource
+from sidecar.telemetry.configured import telemetry_settings
 from sidecar.telemetry.conventions.attributes import RESOURCE
 from sidecar.telemetry.environment import sdk_environ
 from sidecar.telemetry.settings import TelemetrySettings
@@ -31,8 +33,21 @@ def test_instance_is_stable_per_user_and_host_and_one_of_many_inline() -> None:
     assert daemon == resource.instance_id("machine", 1000, "daemon")
     assert daemon != resource.instance_id("machine", 1001, "daemon")
     assert daemon != resource.instance_id("another", 1000, "daemon")
+    # Two daemons of one user: the counters of one must not be taken for the other's.
+    assert resource.instance_id("machine", 1000, "daemon", "/run/user/1000/sidecar/sidecar.sock") != (
+        resource.instance_id("machine", 1000, "daemon", "/tmp/sidecar-1000/sidecar.sock")
+    )
     inline = resource.instance_id("machine", 1000, "inline")
     assert inline != resource.instance_id("machine", 1000, "inline")
+
+
+def test_daemons_of_different_sockets_are_different_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = set()
+    for runtime in ("/run/user/1000", "/tmp/of-cron", "/run/user/1000"):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        settings = telemetry_settings(load_settings({}, {"XDG_RUNTIME_DIR": runtime}), "daemon")
+        found.add(resource.build(settings).attributes["service.instance.id"])
+    assert len(found) == 2
 
 
 def test_sdk_sees_our_environment_and_the_process_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,7 +214,7 @@ RESOURCE: Final = {
             "string",
             "",
             "6f5c3c1e-63a5-5d8f-9c43-1d6fbc4b41ff",
-            "The same for one user on one host, for ever; random in inline mode, where many processes write",
+            "The same for one user's daemon on one host, for ever; random in inline mode, where many processes write",
             STABLE,
             _OTEL,
         ),
