@@ -1,10 +1,12 @@
 """The command gets what the agent gave, and nothing of ours: descriptors, environment, signals, limits, group."""
 
 import ctypes
+import json
 import os
 import resource
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -290,3 +292,20 @@ def test_being_a_subreaper_is_the_supervisors(sidecar: Installation, wrapped: bo
     look = "import ctypes; v = ctypes.c_int(); ctypes.CDLL(None).prctl(37, ctypes.byref(v), 0, 0, 0); print(v.value)"
     done = sidecar.run("python3", "-ISc", look, bare=not wrapped, preexec_fn=become)
     assert done.stdout == (b"0\n" if wrapped else b"1\n")
+
+
+def test_what_others_append_to_the_commands_file_counts_as_its_output(sidecar: Installation, tmp_path: Path) -> None:
+    """Neither size nor position tells who wrote: docs/supervision.md. So one who shares a log is no silent one."""
+    reader, writer = os.pipe()
+    with (tmp_path / "log").open("ab", buffering=0) as log, (tmp_path / "log").open("ab", buffering=0) as others:
+        flags = ("--heartbeat-interval", "600ms", "--frames-fd", str(writer))
+        with sidecar.started("sleep", "2", flags=flags, stdout=log, stderr=log, pass_fds=(writer,)) as child:
+            os.close(writer)
+            while child.poll() is None:
+                others.write(b"12345")
+                time.sleep(0.05)
+    with os.fdopen(reader, "rb") as frames:
+        told = [json.loads(line) for line in frames]
+    assert told[-1]["type"] == "command_settled"
+    assert told[-1]["totalBytes"] > 0
+    assert [frame for frame in told if frame["type"] == "shell_progress"] == []

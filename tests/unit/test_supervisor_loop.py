@@ -18,7 +18,7 @@ from sidecar.supervisor.delivery import Delivery
 from sidecar.supervisor.loop import Loop
 from sidecar.supervisor.relay import Channel
 from sidecar.supervisor.reports import Reports
-from sidecar.supervisor.signals import SIGCHLD, SIGTERM, Received
+from sidecar.supervisor.signals import SI_KERNEL, SIGCHLD, SIGTERM, Received
 from sidecar.supervisor.sink import Sink
 from sidecar.testing.clock import FakeClock
 
@@ -317,3 +317,28 @@ def test_a_stop_and_a_cont_that_cross_are_not_passed_on(scene: Scene, came: str,
     scene.loop.reactions._canary = HoldingCanary(0)  # type: ignore[assignment]
     scene.loop.reactions.signal(Received(signal.SIGCONT, 0, 1))
     assert scene.child.told == [signal.SIGCONT]
+
+
+class SeeingCanary(HoldingCanary):
+    def saw(self, number: int) -> bool:
+        return number == self._held
+
+
+def test_a_signal_to_the_group_is_passed_on_until_there_is_a_canary(scene: Scene) -> None:
+    """In the first 20 ms nothing tells it from one to our pid, which must not be lost: docs/supervision.md."""
+    reactions = scene.loop.reactions
+    reactions.signal(Received(signal.SIGUSR1, 0, 1))
+    assert scene.child.told == [signal.SIGUSR1]
+    reactions._canary = SeeingCanary(signal.SIGUSR1)  # type: ignore[assignment]
+    reactions.signal(Received(signal.SIGUSR1, 0, 1))
+    reactions.signal(Received(signal.SIGUSR2, 0, 1))
+    assert scene.child.told == [signal.SIGUSR1, signal.SIGUSR2]
+
+
+@pytest.mark.parametrize(
+    ("name", "passed"),
+    [("SIGINT", False), ("SIGHUP", False), ("SIGWINCH", False), ("SIGALRM", True), ("SIGXCPU", False)],
+)
+def test_of_the_kernels_own_signals_a_terminals_are_the_groups(scene: Scene, name: str, passed: bool) -> None:
+    scene.loop.reactions.signal(Received(getattr(signal, name), SI_KERNEL, 0))
+    assert bool(scene.child.told) == passed
