@@ -29,6 +29,17 @@ def daemon(number: int = 1, samples: int = 60, **metrics: str) -> dict[str, str]
     return made
 
 
+def _scraped_itself(series_of: dict[str, str], ends_after: int) -> dict[str, str]:
+    """The series as Prometheus has them that comes to the daemon's own page, until it is gone: stale then, and down."""
+    whose = 'job="sidecar-hosts",instance="10.0.0.7:9464"'
+    found = {
+        key.replace('job="sidecar",instance="i-1",host_name="build-1"', whose): f"{text} stale"
+        for key, text in series_of.items()
+        if not key.startswith("up{")
+    }
+    return found | {f"up{{{whose}}}": f"1x{ends_after} 0x{60 - ends_after}"}
+
+
 def _age(metric: str, number: int = 1, **labels: str) -> str:
     return series(f"sidecar_{metric}_output_age_seconds", **command(number=number, **labels))
 
@@ -72,6 +83,14 @@ STORIES: dict[str, dict[str, str]] = {
             for key, text in daemon(1, 10).items()
         },
     },
+    # Its commands have ended before it; half an hour later nobody has been called.
+    "a daemon that is scraped itself, and ends because nothing is left to do": _scraped_itself(
+        {
+            key: "1x5 0x4" if key.startswith("sidecar_commands_active") else text
+            for key, text in daemon(samples=9).items()
+        },
+        10,
+    ),
     "nothing runs: shares of 0/0": {
         key: "0x60" if "active" in key or "duration" in key else text for key, text in daemon().items()
     },
