@@ -51,7 +51,12 @@ class Alert:
 
 
 def alerts(p: Parameters) -> list[Alert]:
-    """All of them, in the order of the file."""
+    """All of them, in the order of the file: what another one inhibits comes before that one.
+
+    Prometheus evaluates them, and tells Alertmanager of each, in this order. What ends both, as the end of a hung
+    command does, so ends the inhibited one first. The other way round Alertmanager may find it firing, and nothing
+    that holds it back, and send it.
+    """
     return [*_commands(p), *_producers(p), *_telemetry(p), *_burns(p), *_about_alerting(p)]
 
 
@@ -59,6 +64,22 @@ def _commands(p: Parameters) -> Iterator[Alert]:
     suspect = "sidecar_suspect_output_age_seconds"
     overdue = "sidecar_overdue_output_age_seconds"
     hung, stuck = _of(suspect, p, MAY_BE_HUNG), _of(suspect, p, NEEDS_SOMEONE)
+    yield Alert(
+        "CommandSilentTooLong",
+        TICKET,
+        f"max by ({_COMMAND}) (\n{_fresh(_of(overdue, p), p)}\n) > {p.silent_age_s}",
+        f"{{{{ $labels.family }}}} on {_MACHINE} has no timeout and has been silent for {_LONG}",
+        f"Nothing says that it hangs, and nothing will end it. Verdict: {_verdict(_of(overdue, p))}. {_WHOSE}.",
+        p.silent_for_s,
+    )
+    yield Alert(
+        "CommandAwaitingInput",
+        TICKET,
+        f"max by ({_COMMAND}) (\n{_fresh(stuck, p)}\n) > {p.awaiting_age_s}",
+        f"{{{{ $labels.family }}}} on {_MACHINE} has waited for someone for {_LONG}",
+        f"Verdict: {_verdict(stuck)}. {_WHOSE}.",
+        p.awaiting_for_s,
+    )
     yield Alert(
         "CommandHung",
         PAGE,
@@ -78,22 +99,6 @@ def _commands(p: Parameters) -> Iterator[Alert]:
         # Those that wait for someone have no part in it.
         + _each(f"topk(3, {hung.removesuffix('}')},job=%q}})", "$labels.job"),
         p.fleet_for_s,
-    )
-    yield Alert(
-        "CommandSilentTooLong",
-        TICKET,
-        f"max by ({_COMMAND}) (\n{_fresh(_of(overdue, p), p)}\n) > {p.silent_age_s}",
-        f"{{{{ $labels.family }}}} on {_MACHINE} has no timeout and has been silent for {_LONG}",
-        f"Nothing says that it hangs, and nothing will end it. Verdict: {_verdict(_of(overdue, p))}. {_WHOSE}.",
-        p.silent_for_s,
-    )
-    yield Alert(
-        "CommandAwaitingInput",
-        TICKET,
-        f"max by ({_COMMAND}) (\n{_fresh(stuck, p)}\n) > {p.awaiting_age_s}",
-        f"{{{{ $labels.family }}}} on {_MACHINE} has waited for someone for {_LONG}",
-        f"Verdict: {_verdict(stuck)}. {_WHOSE}.",
-        p.awaiting_for_s,
     )
     yield Alert(
         "CommandLost",
@@ -128,6 +133,18 @@ def _commands(p: Parameters) -> Iterator[Alert]:
 def _producers(p: Parameters) -> Iterator[Alert]:
     loop = f"sidecar_daemon_loop_timestamp_seconds{{{p.selector}}}"
     kept = duration(p.remembered_s)
+    yield Alert(
+        "TargetDown",
+        TICKET,
+        f"max by (job, instance) (up{{{p.selector}}}) == 0\n"
+        # A daemon that is scraped itself, and ended because nothing was left to do.
+        f"unless on (job, instance)\n"
+        f"sum by (job, instance) (last_over_time(sidecar_commands_active{{{p.selector}}}"
+        f"[{duration(p.remembered_s)}])) == 0",
+        "{{ $labels.instance }} ({{ $labels.job }}) cannot be scraped",
+        "A Collector or a daemon's /metrics does not answer Prometheus.",
+        p.down_for_s,
+    )
     yield Alert(
         "ProducerDeadWithWorkInFlight",
         PAGE,
@@ -213,18 +230,6 @@ def _burns(p: Parameters) -> Iterator[Alert]:
 
 
 def _about_alerting(p: Parameters) -> Iterator[Alert]:
-    yield Alert(
-        "TargetDown",
-        TICKET,
-        f"max by (job, instance) (up{{{p.selector}}}) == 0\n"
-        # A daemon that is scraped itself, and ended because nothing was left to do.
-        f"unless on (job, instance)\n"
-        f"sum by (job, instance) (last_over_time(sidecar_commands_active{{{p.selector}}}"
-        f"[{duration(p.remembered_s)}])) == 0",
-        "{{ $labels.instance }} ({{ $labels.job }}) cannot be scraped",
-        "A Collector or a daemon's /metrics does not answer Prometheus.",
-        p.down_for_s,
-    )
     yield Alert(
         "Absent",
         TICKET,

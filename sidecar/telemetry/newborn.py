@@ -85,7 +85,7 @@ class BornAtZero:
     def _sums(self, name: str, points: Sequence[NumberDataPoint]) -> list[NumberDataPoint]:
         shown = []
         for point in points:
-            held = self._hold(name, point, is_zero=point.value == 0)
+            held = self._hold(name, point)
             shown.append(point if held is None else replace(point, value=0, exemplars=()))
         return shown
 
@@ -95,7 +95,7 @@ class BornAtZero:
             key = _key(name, point)
             earlier = self._held[key].exemplars if key in self._held else {}
             earlier |= {bisect_left(point.explicit_bounds, each.value): each for each in point.exemplars}
-            held = self._hold(name, point, is_zero=point.count == 0)
+            held = self._hold(name, point)
             if held is None:
                 shown.append(replace(point, exemplars=tuple(earlier.values())) if earlier else point)
                 continue
@@ -104,7 +104,7 @@ class BornAtZero:
             shown.append(replace(point, count=0, sum=0.0, bucket_counts=zeros, min=0.0, max=0.0, exemplars=()))
         return shown
 
-    def _hold(self, name: str, point: NumberDataPoint | HistogramDataPoint, *, is_zero: bool) -> _Held | None:
+    def _hold(self, name: str, point: NumberDataPoint | HistogramDataPoint) -> _Held | None:
         """What is known of a series that is to be shown as 0; None: show it as it is."""
         key = _key(name, point)
         if key in self._grown:
@@ -112,7 +112,7 @@ class BornAtZero:
         held = self._held.setdefault(key, _Held(point.time_unix_nano))
         # A clock that was set back must not hold a series for as long.
         age_ns = abs(point.time_unix_nano - held.since_unix_ns)
-        if is_zero or (not self._is_over and (age_ns < self._hold_ns or age_ns == 0)):
+        if not self._is_over and (age_ns < self._hold_ns or age_ns == 0):
             return held
         del self._held[key]
         self._grown.add(key)

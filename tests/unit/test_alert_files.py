@@ -52,6 +52,15 @@ def test_each_alert_has_a_severity_and_a_runbook() -> None:
         assert (f"        for: {duration(alert.for_s)}" in lines) == bool(alert.for_s)
 
 
+def test_what_is_inhibited_resolves_before_what_inhibits_it() -> None:
+    """The order of the rules is that in which Alertmanager hears of them."""
+    order = [alert.name for alert in ALERTS]
+    for rule in inhibitions(P):
+        (source,), (targets,) = rule["source_matchers"], rule["target_matchers"]
+        for target in targets.split('"')[1].split("|"):
+            assert order.index(target) < order.index(source.split('"')[1])
+
+
 def test_what_is_inhibited_exists() -> None:
     names = {alert.name for alert in ALERTS}
     pairs = {}

@@ -274,6 +274,8 @@ def test_the_fact_is_that_of_when_the_verdict_was_new_in_this_silence() -> None:
     script.write()
     clock.advance(10)
     script.beat("network_wait", ["heard 7 s ago"])
+    clock.advance(10)
+    script.beat("network_wait", ["heard 17 s ago"])
     assert command.fact == "heard 7 s ago"
     script.judge("unknown")
     assert command.fact == ""

@@ -75,16 +75,18 @@ def test_the_first_that_a_reader_sees_is_always_0(hold_s: int) -> None:
 def test_a_histogram_is_empty_at_first_and_its_exemplars_come_later() -> None:
     rig = Rig(25 * S)
     histogram = rig.meter.create_histogram("h", explicit_bucket_boundaries_advisory=(1, 10))
-    histogram.record(5)
+    histogram.record(0.5)
     first = rig.points(100)["h"]
     assert (first.count, first.sum, list(first.bucket_counts), list(first.exemplars)) == (0, 0, [0, 0, 0], [])
+    histogram.record(5)
+    assert rig.points(105)["h"].count == 0
     histogram.record(7)
     histogram.record(70)
     assert rig.points(110)["h"].count == 0
     shown = rig.points(130)["h"]
-    assert (shown.count, shown.sum, list(shown.bucket_counts)) == (3, 82, [0, 2, 1])
+    assert (shown.count, shown.sum, list(shown.bucket_counts)) == (4, 82.5, [1, 2, 1])
     # The SDK gives each once; of one bucket the latest is kept.
-    assert sorted(each.value for each in shown.exemplars) == [7, 70]
+    assert sorted(each.value for each in shown.exemplars) == [0.5, 7, 70]
     assert list(rig.points(140)["h"].exemplars) == []
     histogram.record(8)
     assert [each.value for each in rig.points(150)["h"].exemplars] == [8]
@@ -125,6 +127,10 @@ def test_a_clock_that_is_set_back_holds_nothing_for_ever() -> None:
     assert rig.points(10)["c"].value == 1
 
 
+def test_a_timer_that_is_off_makes_no_export_more_or_less() -> None:
+    assert (EXPORTS_AT_ZERO - 1) * 10 * S < hold_of(10 * S) < EXPORTS_AT_ZERO * 10 * S
+
+
 @given(
     steps=st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), min_size=1, max_size=30),
     interval_s=st.integers(1, 60),
@@ -147,6 +153,7 @@ def test_each_series_is_0_first_never_falls_and_is_right_in_the_end(
     for values in seen.values():
         assert values == sorted(values)
         assert values[:EXPORTS_AT_ZERO] == [0] * min(EXPORTS_AT_ZERO, len(values))
+        assert 0 not in values[EXPORTS_AT_ZERO:]
     if counted:
         rig.newborn.end()
         last = {name: point.value for name, point in rig.points(1000 + len(steps) * interval_s).items()}
