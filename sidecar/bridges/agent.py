@@ -6,6 +6,7 @@ import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
 
+from sidecar.bridges.heirs import Heirs
 from sidecar.supervisor import libc
 from sidecar.supervisor.signals import (
     SI_KERNEL,
@@ -42,6 +43,7 @@ class Agent:
 
     def __init__(self, argv: Sequence[str], environ: Mapping[str, str], signals: SignalSource) -> None:
         self.bridge_id = uuid.uuid4().hex
+        self._heirs = Heirs()
         environ = {**environ, BRIDGE_ID: self.bridge_id}
         # Around the agent somebody may be supervised already; what the agent runs is to be told of by itself.
         environ.pop("SIDECAR_ACTIVE", None)
@@ -75,7 +77,11 @@ class Agent:
         return self._process.pid
 
     def has_ended(self) -> bool:
-        return self._process.poll() is not None
+        returncode = self._process.poll()
+        if returncode is None:
+            return False
+        self._heirs.after(returncode)
+        return True
 
     @property
     def ending(self) -> tuple[int | None, int | None]:
@@ -98,6 +104,7 @@ class Agent:
         if received.number == SIGCHLD:
             return
         if received.code != SI_KERNEL:
+            self._heirs.before(received.number, self.pid)
             self._process.send_signal(received.number)
         if received.number in _JOB_STOPS:
             os.kill(os.getpid(), signal.SIGSTOP)

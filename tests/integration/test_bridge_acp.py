@@ -194,6 +194,35 @@ def test_signals_are_for_the_agent(sidecar: Installation, number: int) -> None:
 
 
 @on_linux
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_a_launcher_leaves_gets_the_signal_that_it_died_of(sidecar: Installation, number: int) -> None:
+    """Qwen's launcher, for one. What has left the process group is its own master."""
+    launcher = "sh -c 'trap \"echo told; exit\" TERM HUP; echo $$; while :; do sleep 0.1; done' & "
+    launcher += "setsid sh -c 'echo $$; exec sleep 60 2>/dev/null' >&2 & wait"
+    with start(sidecar, "sh", "-c", launcher) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        told, apart = int(process.stdout.readline()), int(process.stderr.readline())
+        process.send_signal(number)
+        assert process.wait(WAIT_S) == -number
+        until(lambda: not alive(told))
+        assert alive(apart)
+        os.kill(apart, signal.SIGKILL)
+
+
+@on_linux
+def test_what_an_agent_leaves_that_handles_the_signal_is_its_own_affair(sidecar: Installation) -> None:
+    script = "trap 'exit 5' TERM; sleep 60 >/dev/null 2>&1 & echo $!; while :; do sleep 0.1; done"
+    with start(sidecar, "sh", "-c", script) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT_S) == 5
+        assert alive(pid)
+        os.kill(pid, signal.SIGKILL)
+
+
+@on_linux
 def test_the_agent_does_not_outlive_us(sidecar: Installation) -> None:
     with start(sidecar, "sh", "-c", "echo $$; exec sleep 60") as process:
         assert process.stdout is not None

@@ -9,7 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from sidecar.testing.received import ReceivedSpan
 Json = dict[str, Any]
 START_S = 120
 """For a start and a turn, on two busy processors that start six agents at once: nothing is measured by it."""
+EXIT_S = 30
+"""How long an agent that may linger is waited for once its client has gone."""
 QUIET_S = 2.0
 """How long is listened on after the turn: what would come late comes then."""
 GONE_S = 15.0
@@ -111,7 +113,8 @@ def run(agent: Agent, program: str, folder: Path, command: str, *, wrapped: bool
             words = [str(SCRIPT), "bridge", "acp", "--", *words]
         errors = stack.enter_context(open(folder / "stderr", "wb"))
         try:
-            asyncio.run(_turn(seen, words, environ, home.workspace, cancel, errors.fileno()))
+            lingers = cancel and agent.lingers_when_cancelled
+            asyncio.run(_turn(seen, words, environ, home.workspace, cancel, lingers, errors.fileno()))
         except TimeoutError:
             alive = "\n".join(f"{pid} {line}" for pid, line in marked(environ[MARK]).items())
             raise AssertionError(
@@ -131,7 +134,7 @@ def run(agent: Agent, program: str, folder: Path, command: str, *, wrapped: bool
 
 
 async def _turn(
-    seen: Seen, words: list[str], environ: dict[str, str], workspace: Path, cancel: bool, errors: int
+    seen: Seen, words: list[str], environ: dict[str, str], workspace: Path, cancel: bool, lingers: bool, errors: int
 ) -> None:
     running = asyncio.Event()
     client = Client(seen, lambda update: running.set() if is_ours(update) else None)
@@ -154,6 +157,13 @@ async def _turn(
         seen.lingering = await asyncio.to_thread(gone, environ[MARK], before)
         assert process.stdin is not None
         process.stdin.close()
+        if lingers:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EXIT_S):
+                    await process.wait()
+            for pid in marked(environ[MARK]):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
         async with asyncio.timeout(START_S):
             seen.exit_code = await process.wait()
 

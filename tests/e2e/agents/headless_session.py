@@ -3,6 +3,7 @@
 What writes stream-json runs behind the bridge; what writes JSON lines of its own has none, and its client reads it.
 """
 
+import functools
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,8 +69,8 @@ def run(
     wrapped: bool = True,
     ended_by: signal.Signals | None = None,
 ) -> Headless:
-    """Have it run the command, asked for by its model. `ended_by`: sent to the group that the client has started,
-    once the command runs (it makes a file `running` in its folder)."""
+    """Have it run the command, asked for by its model. `ended_by`: sent, once the command runs (it makes a file
+    `running` in its folder), to the bridge alone, or to the group that the client has started where there is none."""
     seen = Headless()
     traceparent, seen.trace_id, seen.parent_id = new_trace()
     with ExitStack() as stack:
@@ -106,7 +108,10 @@ def run(
         )
         if ended_by is not None:
             running = home.workspace / "running"
-            threading.Thread(target=_end, args=(process, running, ended_by), daemon=True).start()
+            # Qwen's launcher leaves its own child behind when it alone is told; the bridge sees to that.
+            send = os.kill if wrapped and agent.headless else os.killpg
+            end = functools.partial(send, process.pid, ended_by)
+            threading.Thread(target=_end, args=(process, running, end), daemon=True).start()
         try:
             seen.read, _ = process.communicate(timeout=END_S)
         except subprocess.TimeoutExpired:
@@ -141,11 +146,10 @@ def _end_left(mark: str) -> list[str]:
     return left
 
 
-def _end(process: "subprocess.Popen[bytes]", running: Path, number: signal.Signals) -> None:
+def _end(process: "subprocess.Popen[bytes]", running: Path, end: Callable[[], None]) -> None:
     deadline_s = time.monotonic() + acp_session.START_S
     while time.monotonic() < deadline_s and process.poll() is None:
         if running.exists():
-            # Qwen's launcher leaves its own child behind when it alone is told, with us and without.
-            os.killpg(process.pid, number)
+            end()
             return
         time.sleep(0.05)

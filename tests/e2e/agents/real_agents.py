@@ -35,7 +35,7 @@ class Agent(NamedTuple):
     """`name` as `sidecar setup` has it, `program` on PATH. `configure` writes its files and returns the variables that
     it needs. `acp`, `headless` and `events`: its arguments to speak ACP, to answer one prompt in stream-json, and to
     answer it in JSON of its own, which no bridge speaks; empty where it does not. `own_beats`: it beats by itself,
-    within `silent_s`."""
+    within `silent_s`. `lingers_when_cancelled`: it may not exit after a cancelled turn until it is told to."""
 
     name: str
     program: str
@@ -45,6 +45,7 @@ class Agent(NamedTuple):
     events: tuple[str, ...] = ()
     own_beats: bool = False
     silent_s: int = 25
+    lingers_when_cancelled: bool = False
 
 
 def set_up(agent: Agent, environ: Environ, workspace: Path) -> Environ:
@@ -135,7 +136,9 @@ AGENTS = {
     agent.name: agent
     for agent in (
         Agent("qwen-code", "qwen", _qwen, ("--acp",), ("-p", "run it", "--yolo", *_STREAM_JSON), own_beats=True),
-        Agent("gemini-cli", "gemini", _gemini, ("--acp",)),
+        # An event of a command that comes after its call was cancelled sets 0.61.0's timer for it, of 5 min, anew; the
+        # agent waits for that timer before it exits, once in some twenty runs.
+        Agent("gemini-cli", "gemini", _gemini, ("--acp",), lingers_when_cancelled=True),
         Agent(
             "claude-code",
             "claude",
