@@ -58,7 +58,6 @@ def stream_json(agent: tuple[str, ...], socket: str | None, config_path: str | N
 def _between(
     agent: tuple[str, ...], socket: str | None, config_path: str | None, said: Callable[[str], Protocols]
 ) -> NoReturn:
-    _open_standard_streams()
     path = daemon_socket(socket, config_path)
     signals = SignalSource()
     try:
@@ -68,15 +67,6 @@ def _between(
         _leave(error.exit_code, None)
     exit_code, signal_number = run(process, Careful(said(process.bridge_id), complain), News(path), signals)
     _leave(exit_code, signal_number)
-
-
-def _open_standard_streams() -> None:
-    """A stream that we were started without (`<&-`) is /dev/null: a file of ours must not get its number."""
-    for descriptor in (0, 1, 2):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
 
 
 def _leave(exit_code: int | None, signal_number: int | None) -> NoReturn:

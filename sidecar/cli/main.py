@@ -3,6 +3,7 @@
 To add a verb: a module in this folder with a click command, and a line in VERBS.
 """
 
+import os
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -91,11 +92,25 @@ def main(argv: "Sequence[str]") -> int:
 
     `run` is not for here: `sidecar.launch` gives its words to `resolve_run`, and starts the command itself.
     """
+    _open_standard_streams()
     result = _guarded(lambda: _invoke(argv))
     if result is None or isinstance(result, int):
         return result or 0
     complain("`sidecar run` starts in sidecar.launch; this is only its parser")
     return EXIT_USAGE
+
+
+def _open_standard_streams() -> None:
+    """A stream that we were started without (`>&-`) is /dev/null: no file of ours must get its number."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free: this one
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def resolve_run_or_exit_code(argv: "Sequence[str]") -> "RunOptions | int":

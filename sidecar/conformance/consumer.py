@@ -44,9 +44,11 @@ def check(argv: Sequence[str], vector: Vector, timeout_s: float) -> Fault | None
         assert process.stdout is not None
         try:
             conversation = _Conversation(process.stdin, process.stdout, timeout_s)
+            shown: object = None
             for number, step in enumerate(vector.steps, 1):
-                if fault := _step(conversation, number, step):
-                    return fault
+                shown = _step(conversation, number, step, shown)
+                if isinstance(shown, Fault):
+                    return shown
             return None
         finally:
             process.stdin.close()
@@ -57,7 +59,8 @@ def check(argv: Sequence[str], vector: Vector, timeout_s: float) -> Fault | None
                 process.kill()
 
 
-def _step(conversation: "_Conversation", number: int, step: Step) -> Fault | None:
+def _step(conversation: "_Conversation", number: int, step: Step, before: object) -> Fault | object:
+    """What is shown now, or the fault in it. `before`: what was shown before."""
     answer = conversation.ask(step.line)
     if answer is None:
         # Not one that answers at all, or one that this line was too much for: the rule says which.
@@ -68,8 +71,8 @@ def _step(conversation: "_Conversation", number: int, step: Step) -> Fault | Non
         shown = json.loads(answer)
     except (ValueError, RecursionError):
         return Fault(number, "one-answer-a-line", f"the answer is {answer[:80]!r}")
-    found = fault_of(step, shown)
-    return None if found is None else Fault(number, *found)
+    found = fault_of(step, shown, before)
+    return shown if found is None else Fault(number, *found)
 
 
 class _Conversation:

@@ -1,7 +1,8 @@
 """Is what a consumer shows what the vector says, and if not, which rule is broken? Pure.
 
 Of a call the status must be shown. `title`, `kind`, `output` and the conversation's `text` are compared where the
-consumer says them: not every one shows them all. What it shows besides is its own affair, calls excepted.
+consumer says them: not every one shows them all. What it has said before a beat must be there after it, too. What it
+shows besides is its own affair, calls excepted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,13 +21,15 @@ _RULES: Final = {
 _SHAPE: Final = 'the answer must be {"calls": {ID: {"status": ...}}}'
 
 
-def fault_of(step: Step, shown: object) -> tuple[str, str] | None:
-    """(the rule, what is wrong in words); None where nothing is."""
+def fault_of(step: Step, shown: object, before: object = None) -> tuple[str, str] | None:
+    """(the rule, what is wrong in words); None where nothing is. `before`: what was shown before this line."""
     calls = shown.get("calls") if isinstance(shown, Mapping) else None
     if not isinstance(shown, Mapping) or not isinstance(calls, Mapping):
         return "one-answer-a-line", _SHAPE
+    before = before if isinstance(before, Mapping) and step.beat is not None else {}
     for call_id, expected in step.view["calls"].items():
-        for key, found in _differences(call_id, expected, calls.get(call_id)):
+        said = _mapping(_mapping(before.get("calls")).get(call_id))
+        for key, found in _differences(call_id, expected, calls.get(call_id), said):
             return _rule(step, key, call_id, expected, calls.get(call_id)), found
     for call_id in calls:
         if call_id not in step.view["calls"]:
@@ -34,10 +37,15 @@ def fault_of(step: Step, shown: object) -> tuple[str, str] | None:
     if "text" in step.view and "text" in shown and shown["text"] != step.view["text"]:
         text = f"the text of the conversation is {step.view['text']!r}, shown is {shown['text']!r}"
         return _rule(step, "text", step.beat, None, None), text
+    if step.beat is not None and (shown.get("text") or "") != (before.get("text") or ""):
+        text = f"the text of the conversation was {before.get('text')!r}, shown is {shown.get('text')!r}"
+        return _rule(step, "text", step.beat, None, None), text
     return None
 
 
-def _differences(call_id: str, expected: Mapping[str, Any] | None, call: object) -> Iterator[tuple[str, str]]:
+def _differences(
+    call_id: str, expected: Mapping[str, Any] | None, call: object, said: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
     if expected is None:
         if _has_ended(call):
             yield "status", f"{call_id} is shown as over"
@@ -49,8 +57,12 @@ def _differences(call_id: str, expected: Mapping[str, Any] | None, call: object)
     if call["status"] not in allowed:
         yield "status", f"{call_id} is {' or '.join(allowed)}, shown as {call['status']}"
     for key in ("title", "kind", "output"):
-        if key in call and key in expected and call[key] != expected[key]:
+        if key not in expected:
+            continue
+        if key in call and call[key] != expected[key]:
             yield key, f"the {key} of {call_id} is {expected[key]!r}, shown as {call[key]!r}"
+        elif key not in call and said.get(key) is not None:
+            yield key, f"the {key} of {call_id} is {expected[key]!r}, and shown no more"
 
 
 def _rule(step: Step, key: str, call_id: str | None, expected: Mapping[str, Any] | None, shown: object) -> str:
@@ -68,3 +80,7 @@ def _rule(step: Step, key: str, call_id: str | None, expected: Mapping[str, Any]
 
 def _has_ended(call: object) -> bool:
     return isinstance(call, Mapping) and call.get("status") in ENDED
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

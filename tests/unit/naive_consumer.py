@@ -10,6 +10,7 @@ text = ""
 
 
 def take_acp(update):
+    global text
     call_id = update["toolCallId"]
     beat = "sidecar" in update.get("_meta", {})
     if beat and FAULT == "kind required":
@@ -37,6 +38,12 @@ def take_acp(update):
         call["title"] = update["title"]
     elif beat and FAULT == "title overwritten":
         call["title"] = update["_meta"]["toolName"]
+    if beat and FAULT == "title dropped":
+        call.pop("title", None)
+    if beat and FAULT == "output dropped":
+        call.pop("output", None)
+    if beat and FAULT == "acp beats are text":
+        text += "still running\n"
     if "kind" in update or (beat and FAULT == "kind cleared"):
         call["kind"] = update.get("kind")
     if "content" in update:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,16 @@ def test_a_closed_output_is_none() -> None:
         ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", _CODE, "--version"], stderr=subprocess.PIPE, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("verb", ["history", "top --once", "watch --once"])
+@pytest.mark.parametrize("closed", [">&-", "<&- >&-"])
+def test_a_verb_that_looks_at_its_closed_output(verb: str, closed: str, tmp_path: Path) -> None:
+    environ = {**os.environ, "SIDECAR_SOCKET": str(tmp_path / "no" / "sock"), "XDG_STATE_HOME": str(tmp_path)}
+    words = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", _CODE, *verb.split()]
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, env=environ, timeout=30)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") <= 1
 
 
 def test_a_complaint_that_nobody_can_get_changes_no_status() -> None:
