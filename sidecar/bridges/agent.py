@@ -39,9 +39,14 @@ class Pipe:
 
 
 class Agent:
-    """`stdin` and `stdout` are our ends of its pipes, non-blocking; its stderr is ours. Raises SpawnError."""
+    """`stdin` and `stdout` are our ends of its pipes, non-blocking; its stderr is ours. Raises SpawnError.
 
-    def __init__(self, argv: Sequence[str], environ: Mapping[str, str], signals: SignalSource) -> None:
+    `shares_stdin`: its stdin is ours, too, and `stdin` is -1.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], environ: Mapping[str, str], signals: SignalSource, *, shares_stdin: bool = False
+    ) -> None:
         self.bridge_id = uuid.uuid4().hex
         self._heirs = Heirs()
         environ = {**environ, BRIDGE_ID: self.bridge_id}
@@ -56,7 +61,7 @@ class Agent:
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the user's own words
                 list(argv),
-                stdin=subprocess.PIPE,
+                stdin=None if shares_stdin else subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=environ,
                 preexec_fn=as_given,  # safe: there is no other thread
@@ -65,12 +70,11 @@ class Agent:
             )
         except OSError as error:
             raise SpawnError(error.errno or 0, f"{argv[0]}: {error.strerror}") from None
-        assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self.stdin = self._process.stdin.fileno()
+        self.stdin = -1 if self._process.stdin is None else self._process.stdin.fileno()
         self.stdout = self._process.stdout.fileno()
-        os.set_blocking(self.stdin, False)
-        os.set_blocking(self.stdout, False)
+        for descriptor in {self.stdin, self.stdout} - {-1}:
+            os.set_blocking(descriptor, False)
 
     @property
     def pid(self) -> int:

@@ -61,7 +61,7 @@ class _Loop:
         self._stdout = Sink(client[1])
         self._to_client = Flow(agent.stdout, self._stdout, said.agent_line, said.agent_words)
         self._client_stdin = client[0]
-        self._stdin_open = self._stdout_open = True
+        self._stdin_open, self._stdout_open = agent.stdin >= 0, True
         self._drain_until_s: float | None = None
         self._end_at_bytes: int | None = None
 

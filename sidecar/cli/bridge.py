@@ -52,16 +52,21 @@ def stream_json(agent: tuple[str, ...], socket: str | None, config_path: str | N
     Qwen Code's clients get it only with --include-partial-messages. An agent that beats by itself (Qwen Code 0.24.4,
     Claude Code 2.1.332 and later) is not doubled: its client gets the verdict, as a `system` message.
     """
-    _between(agent, socket, config_path, lambda bridge_id: StreamJsonBridge(bridge_id, agent))
+    # Nobody types stream-json; and agents wait for what a pipe may bring them, but not for a terminal.
+    _between(agent, socket, config_path, lambda bridge_id: StreamJsonBridge(bridge_id, agent), os.isatty(0))
 
 
 def _between(
-    agent: tuple[str, ...], socket: str | None, config_path: str | None, said: Callable[[str], Protocols]
+    agent: tuple[str, ...],
+    socket: str | None,
+    config_path: str | None,
+    said: Callable[[str], Protocols],
+    shares_stdin: bool = False,
 ) -> NoReturn:
     path = daemon_socket(socket, config_path)
     signals = SignalSource()
     try:
-        process = Agent(agent, os.environ, signals)
+        process = Agent(agent, os.environ, signals, shares_stdin=shares_stdin)
     except SpawnError as error:
         complain(str(error))
         _leave(error.exit_code, None)

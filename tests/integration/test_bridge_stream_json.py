@@ -196,3 +196,16 @@ def test_an_agent_that_reads_nothing_and_ends(sidecar: Installation) -> None:
     with start(sidecar, "sh", "-c", "exec 0<&-; echo gone; exit 3") as process:
         output, errors = process.communicate(b"x" * 1_000_000, WAIT_S)
     assert (output, errors, process.returncode) == (b"gone\n", b"", 3)
+
+
+def test_a_terminal_is_the_agents_own(sidecar: Installation) -> None:
+    """Claude Code waits 3 s for what a pipe may bring it, and for a terminal not at all."""
+    code = "import os, sys; print(os.isatty(0), os.isatty(1), sys.stdin.readline().strip(), flush=True); sys.exit(7)"
+    controller, terminal = os.openpty()
+    bridge = [str(sidecar.script), "bridge", "stream-json", "--", sys.executable, "-c", code]
+    process = subprocess.Popen(bridge, stdin=terminal, stdout=subprocess.PIPE, env=environ_of(sidecar))
+    os.close(terminal)
+    os.write(controller, b"typed\n")
+    out, _ = process.communicate(timeout=WAIT_S)
+    os.close(controller)
+    assert (out, process.returncode) == (b"True False typed\n", 7)
