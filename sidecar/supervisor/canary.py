@@ -15,7 +15,11 @@ import posix
 
 from sidecar.detach import close_all_but
 from sidecar.supervisor import libc
-from sidecar.supervisor.signals import SIGKILL
+from sidecar.supervisor.signals import SIGCONT, SIGKILL, SIGTSTP, SIGTTIN, SIGTTOU
+
+_CONT = 1 << (SIGCONT - 1)
+_STOPS = 1 << (SIGTSTP - 1) | 1 << (SIGTTIN - 1) | 1 << (SIGTTOU - 1)
+"""As masks. The later voids the earlier, as in the kernel (signal(7))."""
 
 
 class Canary:
@@ -31,11 +35,7 @@ class Canary:
         A canary that has seen something is replaced. Its successor is there before it is read for the last time, so
         that what comes meanwhile is seen by one of the two.
         """
-        if self.pid and _pending(self.pid):
-            successor = _hatch()
-            self._seen |= _pending(self.pid)
-            self.end()
-            self.pid = successor
+        self._look()
         bit = 1 << (number - 1)
         seen = bool(self._seen & bit)
         self._seen &= ~bit
@@ -44,6 +44,24 @@ class Canary:
     def holds(self, numbers: tuple[int, ...]) -> bool:
         """Whether one of the signals came to the group that was not asked for yet. Call it behind `saw`."""
         return any(self._seen >> (number - 1) & 1 for number in numbers)
+
+    def forget(self, numbers: tuple[int, ...]) -> None:
+        """What came of these so far is over and done with."""
+        self._look()
+        for number in numbers:
+            self._seen &= ~(1 << (number - 1))
+
+    def _look(self) -> None:
+        if self.pid and _pending(self.pid):
+            successor = _hatch()
+            came = _pending(self.pid)
+            if came & _STOPS:
+                self._seen &= ~_CONT
+            if came & _CONT:
+                self._seen &= ~_STOPS
+            self._seen |= came
+            self.end()
+            self.pid = successor
 
     def end(self) -> None:
         if not self.pid:

@@ -79,6 +79,8 @@ class Jobs:
         began_ns = self._loop.clock_ns()
         was_stopped = self._stop_by(number)
         self.times_stopped += 1
+        if self._child.canary is not None:
+            self._child.canary.forget(JOB_STOPS)  # or the SIGCONT that is read next would be taken for one before them
         self._loop.was_suspended(self._loop.clock_ns() - began_ns)
         if terminal is None or was_stopped:
             return  # what came meanwhile is to be read next: SIGCONT, or another stop

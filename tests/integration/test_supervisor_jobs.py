@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervised import Installation, on_linux, pid_in, state_of, until
+from supervised import Installation, alive, on_linux, pid_in, state_of, until
+from test_supervisor_ends import children
 from test_supervisor_terminal import Screen
 
 from sidecar.daemon import client
@@ -308,6 +309,24 @@ def test_a_shell_with_job_control_of_its_own_keeps_its_keys_to_itself(
         bash.line("exit 4")
         assert b"over 4" in (shown := bash.prompt())
         assert b"hit" not in shown
+
+
+@pytest.mark.parametrize("flags", MODES[1:], ids=IDS[1:])
+def test_continued_by_its_pid_alone_it_goes_on_with_the_command(
+    sidecar: Installation, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Not by `fg`: the stop was the group's, and the SIGCONT is not."""
+    with shell(sidecar, flags) as bash:
+        bash.run(tmp_path / "script", f"echo $$ $PPID >{tmp_path}/pids; echo begun; exec sleep 60")
+        bash.until_text(b"begun\r\n")
+        command, supervisor = (int(pid) for pid in (tmp_path / "pids").read_text().split())
+        until(lambda: len(children(supervisor)) > (1 if flags else 2))  # the canary is there
+        bash.type(b"\x1a")
+        until(lambda: (state_of(command), state_of(supervisor)) == ("T", "T"))
+        os.kill(supervisor, signal.SIGCONT)
+        until(lambda: (state_of(command), state_of(supervisor)) == ("S", "S"))
+        os.kill(command, signal.SIGKILL)
+        until(lambda: not alive(supervisor))
 
 
 @pytest.mark.parametrize("flags", [(), ("--no-pty",), ("--pty", "twice")], ids=["pty", "pipe", "twice"])
