@@ -2,12 +2,13 @@
 
 All names, units and texts come from the registry. Every label is bounded: a program's name by the list of
 families, a verdict by the list of verdicts. The counters of commands are there with 0 from the start: the first lost
-command of a host raises an alarm at once. Those that would be thousands of zeros are born by `newborn`.
+command of a host raises an alarm at once. A heartbeat's 0 is there from when a command has the verdict that it would
+bear. Those that would be thousands of zeros are born by `newborn`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk.metrics import Counter, Histogram, ObservableUpDownCounter
@@ -37,6 +38,9 @@ DEFAULT_BUDGET_S = 60.0
 """Silence that a command without a timeout is granted in `sidecar.silence.ratio`."""
 
 _TRIES = 5
+
+BORN_BEFORE: Final = ("sidecar.commands.started", "sidecar.commands.lost", "sidecar.heartbeats")
+"""Counters that have their 0 some seconds before they count: `newborn` need not hold them back."""
 
 
 class Metrics:
@@ -83,6 +87,7 @@ class Metrics:
 
     def started(self, command: Command) -> None:
         self._started.add(1, {"family": self._family(command)})
+        self._may_beat(command, NO_VERDICT)
 
     def heartbeat(self, command: Command) -> None:
         verdict = label_of(command.standing_verdict)
@@ -90,6 +95,7 @@ class Metrics:
 
     def verdict(self, command: Command) -> None:
         self._verdicts.add(1, {"family": self._family(command), "verdict": label_of(command.verdict)})
+        self._may_beat(command, label_of(command.verdict))
 
     def settled(self, command: Command, span: SpanContext) -> None:
         """`span` becomes the exemplar of the histograms, when it is sampled."""
@@ -125,6 +131,11 @@ class Metrics:
         for family in self._families.all:
             self._started.add(0, {"family": family})
             self._lost.add(0, {"family": family})
+
+    def _may_beat(self, command: Command, verdict: str) -> None:
+        # A verdict is there seconds before a heartbeat bears it: people who watch a command see each beat at once.
+        if self._daemon:
+            self._heartbeats.add(0, {"family": self._family(command), "verdict": verdict})
 
     def _family(self, command: Command) -> str:
         return self._families.of(command.identity["program"])

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.sdk.metrics.export import AggregationTemporality, ExponentialHistogram, Gauge, Histogram
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from opentelemetry.sdk.metrics import Exemplar
     from opentelemetry.sdk.metrics.export import HistogramDataPoint, Metric, MetricsData, NumberDataPoint
@@ -46,8 +46,10 @@ class _Held:
 class BornAtZero:
     """What one reader has shown. Not for more threads than one at a time."""
 
-    def __init__(self, hold_ns: int) -> None:
+    def __init__(self, hold_ns: int, born_before: Collection[str] = ()) -> None:
+        """`born_before`: names of instruments whose series are given their 0 before they count; shown as they are."""
         self._hold_ns = hold_ns
+        self._born_before = frozenset(born_before)
         self._held: dict[Key, _Held] = {}
         self._grown: set[Key] = set()
         self._is_over = False
@@ -74,6 +76,8 @@ class BornAtZero:
 
     def _metric(self, metric: Metric) -> Metric:
         found = metric.data
+        if metric.name in self._born_before:
+            return metric
         if isinstance(found, Gauge | ExponentialHistogram) or found.aggregation_temporality != _CUMULATIVE:
             return metric
         if isinstance(found, Histogram):

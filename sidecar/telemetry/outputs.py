@@ -25,7 +25,7 @@ from sidecar.telemetry.environment import sdk_environ
 from sidecar.telemetry.export_metrics import exporter_metrics, observe_spool
 from sidecar.telemetry.families import Families
 from sidecar.telemetry.logs import LogEvents
-from sidecar.telemetry.metrics import Metrics, cardinality_limits
+from sidecar.telemetry.metrics import BORN_BEFORE, Metrics, cardinality_limits
 from sidecar.telemetry.newborn import BornAtZero, hold_of
 from sidecar.telemetry.readers import OtlpReader
 from sidecar.telemetry.sender import Sender
@@ -202,7 +202,7 @@ class Outputs:
             if reader is not None:
                 reader.suspects = self.metrics.named_commands
                 if daemon:
-                    reader.newborn = BornAtZero(hold_of(self._settings.metric_export_interval_ns))
+                    reader.newborn = BornAtZero(hold_of(self._settings.metric_export_interval_ns), BORN_BEFORE)
         if daemon:
             observe_spool(self.spool, meters)
 

@@ -223,12 +223,12 @@ def test_born_at_zero_at_both_ends(seen: Seen) -> None:
 
 
 def test_what_is_born_later_is_0_at_first_at_both_ends(seen: Seen) -> None:
-    """That is what makes the first of each show in `increase()`."""
+    """That is what makes the first of each show in `increase()`. Heartbeats are seen at once."""
+    assert seen.newborn["sidecar_heartbeats_total", labels(family="git", verdict="awaiting_input")] == 6
     verdict = labels(family="git", verdict="awaiting_input")
     ended = labels(family="other", outcome="lost")
     for name, series in (
         ("sidecar_verdicts_total", verdict),
-        ("sidecar_heartbeats_total", verdict),
         ("sidecar_command_duration_seconds_count", ended),
         ("sidecar_command_duration_seconds_sum", ended),
         ("sidecar_command_duration_seconds_bucket", labels(**dict(ended), le="+Inf")),
@@ -238,7 +238,6 @@ def test_what_is_born_later_is_0_at_first_at_both_ends(seen: Seen) -> None:
         assert seen.scraped[name, series] > 0, name
     for name, series in (
         ("sidecar.verdicts", verdict),
-        ("sidecar.heartbeats", verdict),
         ("sidecar.command.duration", ended),
         ("sidecar.command.silence.duration", labels(family="other")),
     ):

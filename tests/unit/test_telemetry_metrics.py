@@ -67,12 +67,22 @@ def test_counters_of_commands_are_there_from_the_start() -> None:
     assert rig.values("sidecar.commands.lost") == families
     # Every program times every verdict: those are born when there is something to count.
     script = rig.start("make")
-    assert not {"sidecar.verdicts", "sidecar.heartbeats"} & rig.read().keys()
+    assert "sidecar.verdicts" not in rig.read()
     script.beat("sleeping")
-    rig.metrics.heartbeat(script.command)
     rig.metrics.verdict(script.command)
     assert rig.values("sidecar.verdicts") == {("make", "sleeping"): 1}
-    assert rig.values("sidecar.heartbeats") == {("make", "sleeping"): 1}
+
+
+def test_a_heartbeat_has_its_0_before_it_comes() -> None:
+    rig = Rig()
+    assert "sidecar.heartbeats" not in rig.read()
+    script = rig.start("make")
+    assert rig.values("sidecar.heartbeats") == {("make", "none"): 0}
+    script.beat("sleeping")
+    rig.metrics.verdict(script.command)
+    assert rig.values("sidecar.heartbeats") == {("make", "none"): 0, ("make", "sleeping"): 0}
+    rig.metrics.heartbeat(script.command)
+    assert rig.values("sidecar.heartbeats") == {("make", "none"): 0, ("make", "sleeping"): 1}
 
 
 def test_inline_has_no_zeros_and_no_loop() -> None:
@@ -182,7 +192,7 @@ def test_labels_are_bounded_whatever_a_producer_says() -> None:
         rig.metrics.heartbeat(script.command)
         rig.metrics.verdict(script.command)
     assert rig.values("sidecar.commands.started")[("other",)] == 50
-    assert rig.values("sidecar.heartbeats") == {("other", "unknown"): 50}
+    assert rig.values("sidecar.heartbeats") == {("other", "none"): 0, ("other", "unknown"): 50}
     assert rig.values("sidecar.verdicts") == {("other", "unknown"): 50}
 
 

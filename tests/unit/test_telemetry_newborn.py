@@ -104,6 +104,15 @@ def test_the_last_export_holds_nothing_back() -> None:
     assert (points["ca"].value, points["cb"].value, points["h"].count) == (1, 1, 1)
 
 
+def test_what_was_born_before_it_counts_is_shown_as_it_is() -> None:
+    rig = Rig(25 * S)
+    rig.newborn = BornAtZero(25 * S, ("c",))
+    for name in ("c", "d"):
+        rig.meter.create_counter(name).add(1)
+    points = rig.points(100)
+    assert (points["c"].value, points["d"].value) == (1, 0)
+
+
 def test_what_does_not_only_grow_is_left_alone() -> None:
     rig = Rig(25 * S)
     rig.meter.create_up_down_counter("u").add(5)
