@@ -86,17 +86,28 @@ class Loop:
         told = self.reactions.limit_met
         self._silence_is_of = (options, child, channels, stats, reports, delivery, terminal, self.heartbeat, told)
         self._silence: Silence | None = None
+        self._may_ask = True
         self._ask_at_ns = stats.started_ns + min(options.verdict_after_ns, _ASK_FROM_NS) if options.verdicts else None
         self._poll = select.poll()
         self._polled: dict[int, int] = {}
 
-    @property
-    def silence(self) -> "Silence":
-        """Made when it is needed first: most commands are over before anybody could ask why they are silent."""
-        if self._silence is None:
-            from sidecar.supervisor.silence import Silence
+    def why_silent(self) -> "Silence | None":
+        """Made when it is needed first: most commands are over before anybody could ask why they are silent.
 
-            self._silence = Silence(*self._silence_is_of)
+        None: it cannot be loaded, as after an upgrade under our feet or without a descriptor. The command goes on.
+        """
+        if self._silence is None and self._may_ask:
+            try:
+                from sidecar.supervisor.silence import Silence
+
+                self._silence = Silence(*self._silence_is_of)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the supervisor must go on
+                self._ask_at_ns = None
+                self._may_ask = False
+                from sidecar.supervisor.notes import Notes
+
+                Notes(self._options.log).write(f"no more verdicts on this command: {error!r}")
+                return None
             if self.stopped is not None:
                 self._silence.end()
             elif self._drain_until_ns is not None:
@@ -186,8 +197,8 @@ class Loop:
         """True = the command has just ended."""
         stopped_by = self._child.stopped_by
         if not self._child.reap():
-            if self._child.stopped_by != stopped_by:
-                self.silence.stopped_or_continued(self.clock_ns())
+            if self._child.stopped_by != stopped_by and (silence := self.why_silent()) is not None:
+                silence.stopped_or_continued(self.clock_ns())
             return False
         self.heartbeat.stop()
         self._silence_timeout_ns = None
@@ -234,7 +245,8 @@ class Loop:
     def was_suspended(self, for_ns: int) -> None:
         """Command and supervisor were stopped together for so long: the clocks stood still."""
         self.heartbeat.shift(for_ns)
-        self.silence.resumed(self.clock_ns())
+        if (silence := self.why_silent()) is not None:
+            silence.resumed(self.clock_ns())
         if self._timeout_at_ns is not None:
             self._timeout_at_ns += for_ns
         self._turn_began_ns += for_ns
@@ -328,8 +340,9 @@ class Loop:
         elif due == NOTE and self._stats.last_output_ns is not None and not self._is_blocked:
             repeats = self._silence is not None and self._silence.repeats
             self._delivery.send(self._reports.activity(self._stats, now_ns, repeats=repeats))
-        if self._silence is not None or (self._ask_at_ns is not None and now_ns >= self._ask_at_ns):
-            self.silence.tick(now_ns)
+        is_due = self._silence is not None or (self._ask_at_ns is not None and now_ns >= self._ask_at_ns)
+        if is_due and (silence := self.why_silent()) is not None:
+            silence.tick(now_ns)
         if self.stopped is not None:
             self.stopped.tick(now_ns)
 

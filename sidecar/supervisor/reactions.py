@@ -206,5 +206,5 @@ def _preload() -> None:
     try:
         from sidecar.core import curation  # noqa: F401
         from sidecar.supervisor import jobs, requests, silence, stopping, tree  # noqa: F401
-    except ImportError:
-        return  # it has already: the command goes on without
+    except Exception:  # noqa: BLE001 - it has already, or there is no memory or descriptor: the command goes on without
+        return

@@ -15,6 +15,7 @@ FAULTS = {
     "a look that cannot be taken": ("looking", "Looking.take = None"),
     "a verdict without fields": ("looking", "Looking.fields = None"),
     "no look at all": ("looking", "raise RuntimeError('broken')"),
+    "no asking at all": ("silence", "raise RuntimeError('broken')"),
     "a judge of output": ("repeats", "Repeats._begin = None"),
     "the end of a judge": ("repeats", "Repeats.end = None"),
 }

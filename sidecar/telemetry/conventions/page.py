@@ -43,8 +43,8 @@ def page() -> str:
         + ".\n",
         _metric_table(METRICS.values()),
         "Each series of a counter or histogram begins with 0, so that `increase()` sees the first event: those born at "
-        "0 are there from the daemon's start, heartbeats from when a command has the verdict that a beat would bear, the "
-        "others from when there is something to count, which is shown three exports (30 s) later.\n",
+        "0 are there from the daemon's start, heartbeats from when a command has the verdict that a beat would bear, "
+        "the others from when there is something to count, which is shown three exports (30 s) later.\n",
         "Attributes of metrics. All of them are bounded, whatever runs: with the built-in list of families a host has "
         "at most 13,500 series (each program with every verdict, ended in every way), and one that runs ten kinds of "
         "programs about 820.\n",
