@@ -82,11 +82,21 @@ class Flow:
         return True
 
     def insert(self, line: bytes) -> bool:
-        """Put a line of ours into the stream. False: it stands inside a line, the reader is slow, or it is over."""
+        """Put a line of ours into the stream. False: it stands inside a line, the reader is slow, or it is over.
+
+        A line that finds no room at all is not kept: by the time there is some, the reader may have cancelled the call.
+        """
         if self._line_bytes or self._waiting or self.ended or self.broken:
             return False
-        self._put(line)
-        return True
+        try:
+            taken = self.sink.write(line)
+        except OSError:
+            self.gone()
+            return False
+        if 0 < taken < len(line):
+            self._waiting.append(memoryview(line)[taken:])
+            self._waiting_bytes += len(line) - taken
+        return taken > 0
 
     def write(self) -> None:
         """Pass on what waits, as far as there is room."""
