@@ -12,16 +12,22 @@ from sidecar.core.errors import DaemonUnavailable
 
 
 def found(environ: Mapping[str, str], runtime: str = "/run/user", temporary: str = "/tmp") -> str:  # noqa: S108 - checked
-    """The default socket, unless there is none and another of this user is there: below `runtime` or `temporary`."""
+    """The default socket, unless nobody listens there and another of this user does: below `runtime` or `temporary`."""
     path = rendezvous.socket_path(environ)
     others = (f"{runtime}/{os.getuid()}/sidecar", f"{temporary}/sidecar-{os.getuid()}")
     for each in (path, *(f"{folder}/{rendezvous.SOCKET_NAME}" for folder in others)):
-        if not os.path.lexists(each):
-            continue
-        if each != path:
-            try:
-                rendezvous.private_folder(each, create=False)
-            except DaemonUnavailable:
-                continue  # of somebody else, who may have put it there for us
-        return each
+        if _listens(each):
+            return each
     return path
+
+
+def _listens(path: str) -> bool:
+    """Not of what a daemon that was killed has left; nor of what somebody else may have put there for us."""
+    try:
+        rendezvous.private_folder(path, create=False)
+        rendezvous.connect(path).close()
+    except BlockingIOError:
+        return True  # busy
+    except (OSError, DaemonUnavailable):
+        return False
+    return True
