@@ -264,7 +264,7 @@ def judge(stage: Stage) -> None:
     cancels = list(stage.cancels)
     for each in lines:
         message, is_beat = parsed(each), each in beats
-        # Before the whole of a line of the agent's was there; of ours, before any of it was: a piece is not called back.
+        # Before the whole of the agent's line was there; before any of ours was: a piece of it is not called back.
         while cancels and cancels[0] < read + (1 if is_beat else len(each)):
             cancels.pop(0)
             over |= made
