@@ -55,10 +55,9 @@ def test_scrape() -> None:
         text,
     )
     assert 'sidecar_verdicts_total{family="make",verdict="frozen"} 0.0' in text
-    assert 'sidecar_heartbeats_total{family="make",verdict="frozen"} 0.0' in text
+    assert 'sidecar_heartbeats_total{family="make",verdict="frozen"} 1.0' in text
     text = _scrape(url)
     assert 'sidecar_verdicts_total{family="make",verdict="frozen"} 1.0' in text
-    assert 'sidecar_heartbeats_total{family="make",verdict="frozen"} 1.0' in text
     script.lose()
     running.clear()
     telemetry.command_settled(script.command)
