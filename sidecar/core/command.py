@@ -4,6 +4,7 @@ Both the daemon (many commands) and the inline mode (one) feed their frames in h
 (a producer that reconnects replays): one whose seq was seen changes nothing. Pure: the caller gives the clock.
 """
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from sidecar.core import frame as wire
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _ROUNDING_MS = 100
 """By so much two frames may disagree on when a verdict began, which is much less than a silence takes to get one."""
+
+_RESUMED_KEPT = 256
 
 
 class Beat:
@@ -72,6 +75,8 @@ class Command:
         self.silence_flagged = False
         self.repeats = False
         """Its output flows, and is a spinner or a clock: it ends no verdict."""
+        self.resumed_ms: deque[int] = deque(maxlen=_RESUMED_KEPT)
+        """When output came again after a heartbeat or a verdict, as far as it was told; the latest of them."""
         self._received_ns = now_ns
         self._elapsed_ms = 0
         self._age_ms = 0
@@ -103,11 +108,19 @@ class Command:
             if repeats and not self.repeats:
                 self._repeats_from_ms = frame["elapsedMs"]
             self.repeats = repeats
+            if not repeats:
+                self._resumed(frame["elapsedMs"] - frame["lastOutputAgeMs"])
             self._output(frame, frame["elapsedMs"], frame["lastOutputAgeMs"], now_ns)
         elif kind == wire.VERDICT:
             self._take_verdict(frame, now_ns)
         self._last_seq = frame["seq"]
         return True
+
+    def _resumed(self, output_ms: int) -> None:
+        """Output is told of: the first since what was said last of a silence ends that."""
+        said_ms = self.beats.kept[-1].elapsed_ms if self.beats.kept else output_ms
+        if output_ms > said_ms and not (self.resumed_ms and self.resumed_ms[-1] > said_ms):
+            self.resumed_ms.append(output_ms)
 
     def lose(self, now_ns: int) -> "Frame":
         """The supervisor is gone without a settle frame. Returns the settle frame made in its place."""

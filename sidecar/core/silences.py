@@ -11,7 +11,8 @@ _SAME_SILENCE_MS: Final = 1000
 def silences_of(command: Command) -> list[list[Any]]:
     """[[from_ms, to_ms, [[at_ms, verdict], ...]], ...]: those that were long enough for a heartbeat or a verdict.
 
-    Of a command that runs, the last one ends with the last beat; whether it goes on, its counts say.
+    A silence ends when output came again. Where that was not told, as to a daemon that was not there, it ends with its
+    last beat. So does the last one of a command that runs; whether it goes on, its counts say.
     """
     silences: list[list[Any]] = []
     for beat in command.beats.kept:
@@ -30,4 +31,9 @@ def silences_of(command: Command) -> list[list[Any]]:
             silences[-1][1] = elapsed_ms  # it was silent to its end
     elif silences and command.settled is not None and not command.has_output:
         silences[-1][1] = command.settled["elapsedMs"]
+    for resumed_ms in command.resumed_ms:
+        for silence, later in zip(silences, [*silences[1:], None], strict=True):
+            if silence[1] < resumed_ms and (later is None or resumed_ms <= later[0] + _SAME_SILENCE_MS):
+                silence[1] = resumed_ms
+                break
     return silences

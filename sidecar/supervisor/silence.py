@@ -69,6 +69,7 @@ class Silence:
         self._stop = stop
         self._notes = Notes(options.log)
         self._looking: Looking | None = None
+        self._told_of_ns: int | None = None
         self._is_over = not options.verdicts
         self._look_ns = None if self._is_over else stats.started_ns + self._after_ns
         self._repeats = Repeats([] if self._is_over else channels, stats, heartbeat.interval_ns)
@@ -228,4 +229,14 @@ class Silence:
         return self._looking
 
     def _tell(self, verdict: "dict[str, Json]", now_ns: int) -> None:
+        self._tell_age(now_ns)
         self._delivery.send(self._reports.verdict(verdict, now_ns))
+
+    def _tell_age(self, now_ns: int) -> None:
+        """A verdict does not say how old the output is. The first of a silence comes after a word that does."""
+        last_ns, interval_ns = self._stats.last_output_ns, self._heartbeat.interval_ns
+        had_beat = last_ns is not None and 0 < interval_ns <= now_ns - last_ns
+        if last_ns is None or last_ns == self._told_of_ns or had_beat or self.repeats:
+            return
+        self._told_of_ns = last_ns
+        self._delivery.send(self._reports.activity(self._stats, now_ns))

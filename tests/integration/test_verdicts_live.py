@@ -162,6 +162,18 @@ def test_output_ends_a_verdict_and_the_next_silence_has_its_own(sidecar: Install
     os.close(writer)
 
 
+def test_a_silence_is_told_from_its_first_moment_to_its_last(sidecar: Installation, tmp_path: Path) -> None:
+    talk = "for i in 1 2 3 4 5; do echo $i; sleep 0.2; done"
+    flags = ("--heartbeat-interval", "60s", "--verdict-after", "500ms")
+    with watched(sidecar, "bash", "-c", f"{talk}; sleep 3; {talk}; sleep 4; echo end; sleep 60", flags=flags) as command:
+        command.verdict("sleeping")
+        command.verdict("sleeping")
+        until(lambda: "verdict" not in command.listed())
+        silences = command.silences()
+    assert [pytest.approx(end - begin, abs=700) for begin, end, _ in silences] == [3200, 4200]
+    assert silences[0][0] == pytest.approx(800, abs=700)
+
+
 def test_output_that_nobody_takes(sidecar: Installation) -> None:
     with watched(sidecar, "sh", "-c", "exec yes", stdout=subprocess.PIPE) as command:
         found = command.verdict("output_blocked")

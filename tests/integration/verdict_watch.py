@@ -52,6 +52,12 @@ class Watched:
         done = subprocess.run(words, env=self._sidecar.environ, capture_output=True, check=True, timeout=WAIT_S)
         return next(entry for entry in json.loads(done.stdout) if entry.get("toolCallId") == self.call_id)
 
+    def silences(self) -> list[Any]:
+        """As the web page gets them: core.silences."""
+        answers = client.request(self._sidecar.socket, "list", silences=True)
+        found: list[Any] = next(each["silences"] for each in answers if each.get("toolCallId") == self.call_id)
+        return found
+
 
 @contextlib.contextmanager
 def watched(

@@ -48,6 +48,10 @@ class Told:
     def verdict(self, at_s: float, name: str) -> "Told":
         return self._apply("verdict", at_s, elapsedMs=int(at_s * 1000), verdict=name, sinceMs=0)
 
+    def activity(self, at_s: float, age_s: float, **extra: Any) -> "Told":
+        counts = {"elapsedMs": int(at_s * 1000), "lastOutputAgeMs": int(age_s * 1000), "totalLines": 1, "totalBytes": 1}
+        return self._apply("output_activity", at_s, **counts, **extra)
+
     def settle(self, at_s: float, age_s: float | None = None, **extra: Any) -> "Told":
         ages = {} if age_s is None else {"lastOutputAgeMs": int(age_s * 1000)}
         counts = {"totalBytes": 0, "totalLines": 0, "heartbeatCount": 0, "longestSilenceMs": 0, "descendantsLeft": 0}
@@ -76,6 +80,18 @@ class TestSilences:
     def test_verdicts_that_change_between_heartbeats_are_of_the_same(self) -> None:
         told = Told().verdict(4, "computing").verdict(6, "sleeping").beat(10, None, "sleeping").settle(11)
         assert silences_of(told.command) == [[0, 11_000, [[4000, "computing"], [6000, "sleeping"]]]]
+
+    def test_one_ends_when_output_comes_again(self) -> None:
+        told = Told().activity(6, 3).verdict(6, "sleeping").activity(9.5, 0).activity(9.6, 0)
+        told.activity(15.1, 2.5).verdict(15.1, "sleeping").beat(22.6, 10, "sleeping").activity(26.1, 0).settle(30, 0.5)
+        assert silences_of(told.command) == [
+            [3000, 9500, [[6000, "sleeping"]]],
+            [12_600, 26_100, [[15_100, "sleeping"]]],
+        ]
+
+    def test_output_that_repeats_ends_none(self) -> None:
+        told = Told().activity(11, 0.1, repeats=True).verdict(12, "sleeping").activity(21, 0.1, repeats=True).settle(22, 1)
+        assert silences_of(told.command)[-1][1] == 12_000
 
     def test_a_command_that_always_talked_has_none(self) -> None:
         assert silences_of(Told().settle(3, age_s=0.1).command) == []
