@@ -164,8 +164,9 @@ def test_output_ends_a_verdict_and_the_next_silence_has_its_own(sidecar: Install
 
 def test_a_silence_is_told_from_its_first_moment_to_its_last(sidecar: Installation, tmp_path: Path) -> None:
     talk = "for i in 1 2 3 4 5; do echo $i; sleep 0.2; done"
+    script = f"{talk}; sleep 3; {talk}; sleep 4; echo end; sleep 60"
     flags = ("--heartbeat-interval", "60s", "--verdict-after", "500ms")
-    with watched(sidecar, "bash", "-c", f"{talk}; sleep 3; {talk}; sleep 4; echo end; sleep 60", flags=flags) as command:
+    with watched(sidecar, "bash", "-c", script, flags=flags) as command:
         command.verdict("sleeping")
         command.verdict("sleeping")
         until(lambda: "verdict" not in command.listed())

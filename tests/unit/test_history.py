@@ -90,7 +90,8 @@ class TestSilences:
         ]
 
     def test_output_that_repeats_ends_none(self) -> None:
-        told = Told().activity(11, 0.1, repeats=True).verdict(12, "sleeping").activity(21, 0.1, repeats=True).settle(22, 1)
+        told = Told().activity(11, 0.1, repeats=True).verdict(12, "sleeping").activity(21, 0.1, repeats=True)
+        told.settle(22, 1)
         assert silences_of(told.command)[-1][1] == 12_000
 
     def test_a_command_that_always_talked_has_none(self) -> None:
