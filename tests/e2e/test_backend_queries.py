@@ -29,9 +29,9 @@ FOR_TEMPO = {name: json.loads(text) for name, text in texts("tempo").items()}
 MARK = new_trace()[1][:8]
 # What an id may be: anything that can be printed. `.`, `+` and brackets mean something to a regular expression, and
 # `\.` is no escape in a string; `"` ends one.
-SESSION = f'run/1.5 (a+b) "c" [{MARK}]'
+SESSION = f'run/2.5 (a+b) "c" [{MARK}]'
 # Another to the letter, the same to a regular expression in which `.` was not escaped.
-OTHER_SESSION = SESSION.replace("1.5", "1x5")
+OTHER_SESSION = SESSION.replace("2.5", "2x5")
 INSTANCES = ("a.b:1", "c")
 
 

@@ -140,11 +140,11 @@ def test_the_collector_of_the_first_look_prints_what_arrives(installed: str, tmp
 
 def test_what_has_no_daemon_is_counted_from_its_spans(stack: Stack, tmp_path: Path) -> None:
     """Two commands of `--inline`, two processes with ids of their own: one series that says 2."""
-    # No other test here has a timeout.
-    labels = '{sidecar_span_role="command",sidecar_settle_reason="timeout"}'
+    # No other test here has a limit of silence.
+    labels = '{sidecar_span_role="command",sidecar_settle_reason="silence_timeout"}'
     with Sidecar(tmp_path, stack.collector.http) as sidecar:
         for _ in range(2):
-            command = sidecar.start("sleep", "60", options=["--inline", "--timeout", "500ms"])
+            command = sidecar.start("sleep", "60", options=["--inline", "--silence-timeout", "500ms"])
             assert command.wait(15) == 124
     calls = eventually(
         "two calls",
