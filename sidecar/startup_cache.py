@@ -60,6 +60,7 @@ AFTER_SPAWN = (
     "sidecar.supervisor.child",
     "sidecar.supervisor.delivery",
     "sidecar.supervisor.leave",
+    "sidecar.supervisor.asking",
     "sidecar.supervisor.reactions",
     "sidecar.supervisor.loop",
     "sidecar.supervisor.relay",

@@ -75,8 +75,7 @@ class Jobs:
         if terminal is not None:
             terminal.give_back()
             self._holds_command = True
-        if (silence := self._loop.why_silent()) is not None:
-            silence.suspended(signal_name(number), self._loop.clock_ns())
+        self._loop.silence.suspended(signal_name(number), self._loop.clock_ns())
         began_ns = self._loop.clock_ns()
         was_stopped = self._stop_by(number)
         self.times_stopped += 1

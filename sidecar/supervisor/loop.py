@@ -11,6 +11,7 @@ import time
 
 from sidecar.core.heartbeat import BEAT, NOTE, HeartbeatClock
 from sidecar.core.lifecycle import RUNNING, SILENCE, STOPPING, TIMEOUT, Lifecycle
+from sidecar.supervisor.asking import Asking
 from sidecar.supervisor.reactions import Reactions
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
@@ -26,15 +27,12 @@ if TYPE_CHECKING:
     from sidecar.supervisor.relay import Channel
     from sidecar.supervisor.reports import Reports
     from sidecar.supervisor.signals import SignalSource
-    from sidecar.supervisor.silence import Silence
     from sidecar.supervisor.stopping import Stop
     from sidecar.supervisor.terminal import Terminal
 
 _NS_PER_MS = 1_000_000
 _MAX_POLL_MS = 1 << 30
 """poll(2) takes an int: a timeout of a month would overflow it. To wake in vain every twelve days costs nothing."""
-_ASK_FROM_NS = 1_000_000_000
-"""When a command begins to be asked why it is silent, at the latest: what that takes is loaded only then."""
 _UNTAKEN_NS = 500_000_000
 """A stop waits no longer for a reader than this since it last took something: without us it would not wait at all."""
 _ENDED = select.POLLERR | select.POLLHUP | select.POLLNVAL
@@ -83,36 +81,11 @@ class Loop:
         self._hurried = False
         self._leave_at_ns: int | None = None
         self._taken_bytes = -1
-        told = self.reactions.limit_met
-        self._silence_is_of = (options, child, channels, stats, reports, delivery, terminal, self.heartbeat, told)
-        self._silence: Silence | None = None
-        self._may_ask = True
-        self._ask_at_ns = stats.started_ns + min(options.verdict_after_ns, _ASK_FROM_NS) if options.verdicts else None
+        self.silence = Asking(
+            options, child, channels, stats, reports, delivery, terminal, self.heartbeat, self.reactions.limit_met
+        )
         self._poll = select.poll()
         self._polled: dict[int, int] = {}
-
-    def why_silent(self) -> "Silence | None":
-        """Made when it is needed first: most commands are over before anybody could ask why they are silent.
-
-        None: it cannot be loaded, as after an upgrade under our feet or without a descriptor. The command goes on.
-        """
-        if self._silence is None and self._may_ask:
-            try:
-                from sidecar.supervisor.silence import Silence
-
-                self._silence = Silence(*self._silence_is_of)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the supervisor must go on
-                self._ask_at_ns = None
-                self._may_ask = False
-                from sidecar.supervisor.notes import Notes
-
-                Notes(self._options.log).write(f"no more verdicts on this command: {error!r}")
-                return None
-            if self.stopped is not None:
-                self._silence.end()
-            elif self._drain_until_ns is not None:
-                self._silence.exited(self.clock_ns())
-        return self._silence
 
     def run(self) -> int:
         while True:
@@ -121,8 +94,7 @@ class Loop:
                 self.reactions.signals(self._signals.read())
             now_ns = self.clock_ns()
             self._move_bytes(ready, now_ns)
-            if self._silence is not None:
-                self._silence.ready(ready, now_ns)
+            self.silence.ready(ready, now_ns)
             self._serve_link(ready, now_ns)
             self._clocks(self.clock_ns())
             if self._done(self.clock_ns()):
@@ -143,7 +115,7 @@ class Loop:
                 self._leave_at_ns,
                 self.reactions.deadline_ns,
                 None if self._files is None else self._files.deadline_ns,
-                self._ask_at_ns if self._silence is None else self._silence.deadline_ns,
+                self.silence.deadline_ns,
                 None if link is None else link.retry_ns,
             )
             if at_ns is not None
@@ -173,8 +145,7 @@ class Loop:
             if channel.sink.pollable and (channel.open or channel.blocked):
                 # With nothing to write we still want to hear that the reader has gone.
                 wanted[channel.sink.descriptor] = select.POLLOUT if channel.blocked else 0
-        if self._silence is not None:
-            wanted.update(self._silence.interest)
+        wanted.update(self.silence.interest)
         if self._keys is not None:
             wanted.update(self._keys.interest(wanted))
         link = self._delivery.link
@@ -197,8 +168,8 @@ class Loop:
         """True = the command has just ended."""
         stopped_by = self._child.stopped_by
         if not self._child.reap():
-            if self._child.stopped_by != stopped_by and (silence := self.why_silent()) is not None:
-                silence.stopped_or_continued(self.clock_ns())
+            if self._child.stopped_by != stopped_by:
+                self.silence.stopped_or_continued(self.clock_ns())
             return False
         self.heartbeat.stop()
         self._silence_timeout_ns = None
@@ -207,8 +178,7 @@ class Loop:
             self._terminal.command_exited()
         for channel in self.channels:
             channel.exit_seen()
-        if self._silence is not None:
-            self._silence.exited(self.clock_ns())
+        self.silence.exited(self.clock_ns())
         return True
 
     def hurry(self) -> None:
@@ -245,8 +215,7 @@ class Loop:
     def was_suspended(self, for_ns: int) -> None:
         """Command and supervisor were stopped together for so long: the clocks stood still."""
         self.heartbeat.shift(for_ns)
-        if (silence := self.why_silent()) is not None:
-            silence.resumed(self.clock_ns())
+        self.silence.resumed(self.clock_ns())
         if self._timeout_at_ns is not None:
             self._timeout_at_ns += for_ns
         self._turn_began_ns += for_ns
@@ -267,9 +236,7 @@ class Loop:
         self.lifecycle.stop(reason)
         self.heartbeat.stop()
         self._timeout_at_ns = self._silence_timeout_ns = None
-        self._ask_at_ns = None
-        if self._silence is not None:
-            self._silence.end()
+        self.silence.end()
         self.stopped = Stop(
             self._child,
             asked_by,
@@ -292,18 +259,13 @@ class Loop:
                 channel.reader_gone()
             if channel.wants_read and ready.get(channel.source) and channel.pump(now_ns):
                 self.heartbeat.output(now_ns)
-                self._tell_silence(now_ns)
+                self.silence.output(now_ns)
         if self._keys is not None:
             self._keys.move(ready)
         written_ns = None if self._files is None else self._files.look(now_ns)
         if written_ns is not None:
             self.heartbeat.output(max(written_ns, self.heartbeat.silent_since_ns))
-            self._tell_silence(now_ns)
-
-    def _tell_silence(self, now_ns: int) -> None:
-        """There was output."""
-        if self._silence is not None:
-            self._silence.output(now_ns)
+            self.silence.output(now_ns)
 
     def _serve_link(self, ready: dict[int, int], now_ns: int) -> None:
         link = self._delivery.link
@@ -335,14 +297,11 @@ class Loop:
         self.reactions.tick(now_ns)
         due = self.heartbeat.tick(now_ns)
         if due == BEAT:
-            verdict = None if self._silence is None else self._silence.verdict(now_ns)
+            verdict = self.silence.verdict(now_ns)
             self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns, verdict))
         elif due == NOTE and self._stats.last_output_ns is not None and not self._is_blocked:
-            repeats = self._silence is not None and self._silence.repeats
-            self._delivery.send(self._reports.activity(self._stats, now_ns, repeats=repeats))
-        is_due = self._silence is not None or (self._ask_at_ns is not None and now_ns >= self._ask_at_ns)
-        if is_due and (silence := self.why_silent()) is not None:
-            silence.tick(now_ns)
+            self._delivery.send(self._reports.activity(self._stats, now_ns, repeats=self.silence.repeats))
+        self.silence.tick(now_ns)
         if self.stopped is not None:
             self.stopped.tick(now_ns)
 
@@ -354,7 +313,7 @@ class Loop:
             self.heartbeat.output(now_ns)
         if was_blocked and not self._is_blocked:
             self._stats.record_taken(now_ns)
-            self._tell_silence(now_ns)
+            self.silence.output(now_ns)
 
     def _done(self, now_ns: int) -> bool:
         """Nothing is owed any more: the child was reaped, its output is through, a stop has run its course."""

@@ -113,16 +113,15 @@ def test_nobody_asks_a_short_command_why_it_is_silent(scene: Scene) -> None:
     os.close(scene.command)
     scene.exit()
     scene.loop.run()
-    assert scene.loop._silence is None
+    assert scene.loop.silence._silence is None
 
 
 def test_a_command_that_is_being_stopped_is_asked_nothing(scene: Scene) -> None:
     """Also not by what is made only now, since the command's job was stopped meanwhile."""
     scene.loop.stop("cancelled", "signal")
-    silence = scene.loop.why_silent()
-    assert silence is not None
-    silence.suspended("SIGTSTP", time.monotonic_ns())
-    assert silence.deadline_ns is None
+    scene.loop.silence.suspended("SIGTSTP", time.monotonic_ns())
+    assert scene.loop.silence._silence is not None
+    assert scene.loop.silence.deadline_ns is None
     assert scene.delivery.sent == []
 
 
