@@ -6,6 +6,7 @@ that is installed (`bin/sidecar`), not this checkout by way of `python -m`.
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -154,3 +155,27 @@ def state_of(pid: int) -> str:
 def pid_in(path: Path) -> int:
     """The pid that a command wrote into a file, once it has."""
     return int(until(lambda: path.exists() and path.read_text().strip()))
+
+
+def cores(sidecar: Installation, folder: Path) -> list[int]:
+    """How many core dumps a command leaves that may leave one and dies of SIGSEGV: bare, and wrapped."""
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    if "/" in pattern or pattern.startswith("|"):
+        pytest.skip("cores go elsewhere here")
+
+    def may_dump() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    left = []
+    for bare in (True, False):
+        place = folder / f"bare {bare}"
+        place.mkdir()
+        ended = sidecar.run("sh", "-c", "kill -SEGV $$", bare=bare, cwd=place, preexec_fn=may_dump)
+        assert ended.status == -signal.SIGSEGV
+        left.append(len(list(place.iterdir())))
+    with sidecar.started("sh", "-c", "kill -SEGV $$", cwd=folder, preexec_fn=may_dump) as child:
+        _, status = os.waitpid(child.pid, 0)
+        child.returncode = -os.WTERMSIG(status)
+        # Both may be called `core`, and then only one is left: the kernel says whether it was ours.
+        assert (os.WTERMSIG(status), os.WCOREDUMP(status)) == (signal.SIGSEGV, False)
+    return left

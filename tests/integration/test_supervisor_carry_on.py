@@ -2,9 +2,10 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
-from supervised import WAIT_S, Installation, on_linux
+from supervised import WAIT_S, Installation, cores, on_linux
 
 pytestmark = on_linux
 
@@ -53,3 +54,8 @@ def test_it_dies_with_us(broken: Installation) -> None:
 def test_a_reader_that_leaves(broken: Installation) -> None:
     script = f'"{broken.script}" run -- yes 2>/dev/null | head -1; echo "${{PIPESTATUS[@]}}"'
     assert broken.run("bash", "-c", script, bare=True).stdout == b"y\n141 0\n"
+
+
+def test_the_core_is_the_commands_alone(broken: Installation, tmp_path: Path) -> None:
+    found = cores(broken, tmp_path)
+    assert found == [1, 1] if found[0] else found == [0, 0]

@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import os
-import resource
 import signal
 import struct
 import subprocess
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervised import WAIT_S, Installation, alive, on_linux, pid_in, state_of, until
+from supervised import WAIT_S, Installation, alive, cores, on_linux, pid_in, state_of, until
 from test_cli_cancel import Record, ready, watched
 from test_supervisor_terminal import screen
 
@@ -98,22 +97,8 @@ def test_several_signals_to_the_group_at_once_are_each_heard_once(sidecar: Insta
 
 
 def test_the_core_is_the_commands_alone(sidecar: Installation, tmp_path: Path) -> None:
-    pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-    if "/" in pattern or pattern.startswith("|"):
-        pytest.skip("cores go elsewhere here")
-
-    def may_dump() -> None:
-        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-
-    script = f"echo $$ >{tmp_path}/pid; kill -SEGV $$"
-    cores = []
-    for bare in (True, False):
-        folder = tmp_path / str(bare)
-        folder.mkdir()
-        ended = sidecar.run("sh", "-c", script, bare=bare, cwd=folder, preexec_fn=may_dump)
-        assert ended.status == -signal.SIGSEGV
-        cores.append(len(list(folder.iterdir())))
-    assert cores == [1, 1] if cores[0] else cores == [0, 0]
+    found = cores(sidecar, tmp_path)
+    assert found == [1, 1] if found[0] else found == [0, 0]
 
 
 def test_a_timeout_does_not_count_the_time_for_which_all_were_stopped(sidecar: Installation) -> None:
