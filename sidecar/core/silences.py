@@ -31,9 +31,8 @@ def silences_of(command: Command) -> list[list[Any]]:
             silences[-1][1] = elapsed_ms  # it was silent to its end
     elif silences and command.settled is not None and not command.has_output:
         silences[-1][1] = command.settled["elapsedMs"]
-    for resumed_ms in command.resumed_ms:
-        for silence, later in zip(silences, [*silences[1:], None], strict=True):
-            if silence[1] < resumed_ms and (later is None or resumed_ms <= later[0] + _SAME_SILENCE_MS):
-                silence[1] = resumed_ms
-                break
+    for silence, later in zip(silences, [*silences[1:], None], strict=False):
+        resumed_ms = next((each for each in command.resumed_ms if each > silence[1]), None)
+        if resumed_ms is not None and (later is None or resumed_ms <= later[0] + _SAME_SILENCE_MS):
+            silence[1] = resumed_ms
     return silences

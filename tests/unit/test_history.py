@@ -89,6 +89,11 @@ class TestSilences:
             [12_600, 26_100, [[15_100, "sleeping"]]],
         ]
 
+    def test_it_is_the_first_output_that_ends_one(self) -> None:
+        told = Told().activity(6, 3).verdict(6, "sleeping").activity(9.5, 0)
+        told.command.resumed_ms.append(30_000)  # behind a silence whose beats were not kept
+        assert silences_of(told.command) == [[3000, 9500, [[6000, "sleeping"]]]]
+
     def test_output_that_repeats_ends_none(self) -> None:
         told = Told().activity(11, 0.1, repeats=True).verdict(12, "sleeping").activity(21, 0.1, repeats=True)
         told.settle(22, 1)
