@@ -17,6 +17,7 @@ from sidecar.core.verdict_names import MAY_BE_HUNG, NEEDS_SOMEONE
 if TYPE_CHECKING:
     from grafana_foundation_sdk.models import dashboard as model
 
+    from dashboards.grafana.panels import Query
     from dashboards.grafana.sources import Traces
 
 UID = "sidecar"
@@ -263,42 +264,42 @@ def _history(made: dashboard.Dashboard) -> dashboard.Dashboard:
         panels.curves(
             "Verdicts",
             "Changes of verdict, by the new one: why commands have fallen silent.",
-            [sources.range_query(_some(f"sum by (verdict) ({increase(verdicts)})", "verdict"), "{{verdict}}")],
+            [_by("verdict", increase(verdicts))],
             panels.PLAIN,
             stacked=True,
         ),
         panels.curves(
             "Heartbeats",
             "Heartbeats of silent commands, by the verdict they carried: how much of the silence was of which kind.",
-            [sources.range_query(_some(f"sum by (verdict) ({beats})", "verdict"), "{{verdict}}")],
+            [_by("verdict", beats)],
             panels.PLAIN,
             stacked=True,
         ),
         panels.curves(
             "Verdicts by program",
             "Changes of verdict, by program: whose silences are told anew again and again.",
-            [sources.range_query(_some(f"sum by (family) ({increase(verdicts)})", "family"), "{{family}}")],
+            [_by("family", increase(verdicts))],
             panels.PLAIN,
             stacked=True,
         ),
         panels.curves(
             "Heartbeats by program",
             "Heartbeats of silent commands, by program: which of them are silent, and for how much of the time.",
-            [sources.range_query(_some(f"sum by (family) ({beats})", "family"), "{{family}}")],
+            [_by("family", beats)],
             panels.PLAIN,
             stacked=True,
         ),
         panels.curves(
             "Started",
             "Commands started, by program.",
-            [sources.range_query(_some(f"sum by (family) ({increase(started)})", "family"), "{{family}}")],
+            [_by("family", increase(started))],
             panels.COMMANDS,
             stacked=True,
         ),
         panels.curves(
             "Lost",
             "Commands whose supervisor died, by program.",
-            [sources.range_query(_some(f"sum by (family) ({increase(lost)})", "family"), "{{family}}")],
+            [_by("family", increase(lost))],
             panels.COMMANDS,
             stacked=True,
         ),
@@ -327,14 +328,14 @@ def _history(made: dashboard.Dashboard) -> dashboard.Dashboard:
         panels.curves(
             "Ended by outcome",
             "How commands ended: exited, signaled, timeout, silence_timeout, cancelled, spawn_failed or lost.",
-            [sources.range_query(_some(f"sum by (outcome) ({ended})", "outcome"), "{{outcome}}")],
+            [_by("outcome", ended)],
             panels.COMMANDS,
             stacked=True,
         ),
         panels.curves(
             "Lost or stopped by a limit, by program",
             "What the error budget is spent on: commands that were lost, or stopped by a limit of time or of silence.",
-            [sources.range_query(_some(f"sum by (family) ({badly})", "family"), "{{family}}")],
+            [_by("family", badly)],
             panels.COMMANDS,
             stacked=True,
         ),
@@ -423,6 +424,11 @@ def _health(made: dashboard.Dashboard) -> dashboard.Dashboard:
     ):
         made = made.with_panel(panel)
     return made
+
+
+def _by(label: str, expression: str) -> Query:
+    """The sums of an expression, a curve for each value of a label."""
+    return sources.range_query(_some(f"sum by ({label}) ({expression})", label), f"{{{{{label}}}}}")
 
 
 def _some(expression: str, label: str) -> str:
