@@ -87,7 +87,7 @@ def _daemon(environ: Mapping[str, str]) -> Sequence[Check]:
             )
         ]
     if not os.path.lexists(path):
-        if not configured and (other := elsewhere.found(environ)) != path:
+        if (other := elsewhere.found(environ, configured)) != path:
             text = f"none runs on {shown}, but one is on {printable(other)}: XDG_RUNTIME_DIR is another there"
             return [Check("daemon", NOTE, text, "`ps`, `top` and the like ask that one; give both the same")]
         return [Check("daemon", OK, f"none runs; the first command starts one on {shown}")]

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 import click
 
-from sidecar import rendezvous
 from sidecar.config import BY_NAME, OPTIONS, Option, load_settings
 from sidecar.daemon import elsewhere
 
@@ -87,8 +86,7 @@ def daemon_socket(socket: str | None, config_path: str | None) -> str:
     """The path of the daemon's socket by flag, variable, file or default; where nobody is at the default, that of
     another daemon of this user. Raises UsageError."""
     flags = {} if socket is None else {"socket": socket}
-    configured = load_settings(flags, os.environ, config_path).settings.socket
-    return rendezvous.socket_path(os.environ, configured) if configured else elsewhere.found(os.environ)
+    return elsewhere.found(os.environ, load_settings(flags, os.environ, config_path).settings.socket)
 
 
 def _parameter(option: Option) -> click.Option:

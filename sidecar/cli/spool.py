@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sidecar.cli.parameters import daemon_socket, socket_options
+from sidecar.cli.parameters import socket_options
 from sidecar.config import Resolved, load_settings
 from sidecar.core.duration import format_duration
 from sidecar.core.errors import DaemonUnavailable, SidecarError
 from sidecar.core.values import parse_duration
-from sidecar.daemon import client
+from sidecar.daemon import client, elsewhere
 
 if TYPE_CHECKING:
     from sidecar.telemetry.spool_file import SpoolFile, Total
@@ -76,10 +76,10 @@ def flush(config_path: str | None, socket: str | None, everything: bool, timeout
         send = _flush_by_daemon if place.daemon else _flush_here
         reasons = send(place, budget_s, everything)
     left, _ = _look(place)
-    elsewhere = sum(total.records for total in left if total.destination not in place.destinations)
+    others = sum(total.records for total in left if total.destination not in place.destinations)
     if left and not reasons:
-        another = f"{elsewhere} were meant for another Collector: see `sidecar spool status`, and --all"
-        reasons = [another if elsewhere else f"not all was taken within {timeout}"]
+        another = f"{others} were meant for another Collector: see `sidecar spool status`, and --all"
+        reasons = [another if others else f"not all was taken within {timeout}"]
     sent = max(0, sum(total.records for total in before) - sum(total.records for total in left))
     if as_json:
         click.echo(json.dumps({"gone": sent, "left": sum(total.records for total in left), "reasons": reasons}))
@@ -129,7 +129,7 @@ def _place(socket: str | None, config_path: str | None) -> _Place:
     from sidecar.telemetry.targets import target_of
 
     resolved = load_settings({} if socket is None else {"socket": socket}, os.environ, config_path)
-    daemon = daemon_socket(socket, config_path)
+    daemon = elsewhere.found(os.environ, resolved.settings.socket)
     try:
         telemetry: Mapping[str, Any] = client.status(daemon).get("telemetry") or {}
     except DaemonUnavailable:

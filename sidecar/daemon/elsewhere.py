@@ -11,9 +11,18 @@ from sidecar import rendezvous
 from sidecar.core.errors import DaemonUnavailable
 
 
-def found(environ: Mapping[str, str], runtime: str = "/run/user", temporary: str = "/tmp") -> str:  # noqa: S108 - checked
-    """The default socket, unless nobody listens there and another of this user does: below `runtime` or `temporary`."""
-    path = rendezvous.socket_path(environ)
+def found(
+    environ: Mapping[str, str],
+    configured: str | None = None,
+    *,
+    runtime: str = "/run/user",
+    temporary: str = "/tmp",  # noqa: S108 - checked
+) -> str:
+    """The configured socket; else the default one, unless nobody listens there and another of this user does: below
+    `runtime` or `temporary`."""
+    path = rendezvous.socket_path(environ, configured)
+    if configured:
+        return path
     others = (f"{runtime}/{os.getuid()}/sidecar", f"{temporary}/sidecar-{os.getuid()}")
     for each in (path, *(f"{folder}/{rendezvous.SOCKET_NAME}" for folder in others)):
         if _listens(each):

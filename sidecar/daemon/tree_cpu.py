@@ -1,9 +1,15 @@
 """How busy the process tree of a command is, from proc(5) by way of collectors.processes. Linux only."""
 
 import sys
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
 
 from collectors.kernel import Kernel
 from collectors.processes import Tree
+
+AT_MOST: Final = 500
+"""So many trees are looked at at once."""
 
 
 class TreeCpu:
@@ -30,6 +36,9 @@ class TreeCpu:
         # A process that left the tree takes its time with it.
         return max(0.0, (total_ns - before[1]) / (now_s - before[0]) / 1e7)
 
-    def forget_all_but(self, pids: set[int]) -> None:
-        for pid in self._before.keys() - pids:
+    def percents(self, pids: Iterable[int], now_s: float) -> dict[int, float | None]:
+        """As `percent`, of the first `AT_MOST` of these, and of no others from here on."""
+        looked = list(islice(pids, AT_MOST))
+        for pid in self._before.keys() - set(looked):
             del self._before[pid]
+        return {pid: self.percent(pid, now_s) for pid in looked}

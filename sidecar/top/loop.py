@@ -20,7 +20,6 @@ from sidecar.top.screen import Screen, TerminalGone
 from sidecar.top.view import Ui, cut, lines_of
 
 _MOVES: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "page_up": -10, "page_down": 10, "home": -(10**6), "end": 10**6}
-_CPU_OF_ROWS: Final = 500
 _ANSWER_S: Final = 2.0
 _MESSAGE_S: Final = 5.0
 _CLOCK_S: Final = 1.0
@@ -176,10 +175,10 @@ def take(board: Board, feed: Feed, cpu: TreeCpu) -> None:
         now_s = time.monotonic()
         if kind == "commands":
             board.update(what, now_s)
-            rows = board.rows()[:_CPU_OF_ROWS]
+            rows = board.rows()
+            percents = cpu.percents((int(row.record["pid"]) for row in rows), now_s)
             for row in rows:
-                row.cpu_percent = cpu.percent(int(row.record["pid"]), now_s)
-            cpu.forget_all_but({int(row.record["pid"]) for row in rows})
+                row.cpu_percent = percents.get(int(row.record["pid"]), row.cpu_percent)
         elif kind == "settled":
             board.settle(what, now_s)
         else:

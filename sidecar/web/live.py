@@ -16,7 +16,6 @@ Record = dict[str, Any]
 
 INTERVAL_S: Final = 1.0
 _BEHIND_AT_MOST: Final = 32
-_CPU_OF_ROWS: Final = 500
 
 
 class Viewer:
@@ -109,10 +108,7 @@ class Live:
                 viewer.put(message)
 
     def _with_cpu(self, records: list[Record]) -> list[Record]:
-        now_s = time.monotonic()
-        pids = [int(record["pid"]) for record in records[:_CPU_OF_ROWS]]
-        self._cpu.forget_all_but(set(pids))
-        percents = {pid: self._cpu.percent(pid, now_s) for pid in pids}
+        percents = self._cpu.percents((int(record["pid"]) for record in records), time.monotonic())
         return [{**record, "cpuPercent": percents.get(int(record["pid"]))} for record in records]
 
 

@@ -23,7 +23,7 @@ class Machine:
         self.without = {"TMPDIR": str(self.temporary)}
 
     def ask(self, environ: dict[str, str]) -> Path:
-        return Path(found(environ, str(self.runtime), str(self.temporary))).parent
+        return Path(found(environ, runtime=str(self.runtime), temporary=str(self.temporary))).parent
 
 
 @pytest.fixture

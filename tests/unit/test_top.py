@@ -9,7 +9,7 @@ from rich.cells import set_cell_size
 from rich.text import Text
 
 from sidecar.core.verdict_names import ALL
-from sidecar.daemon.tree_cpu import TreeCpu
+from sidecar.daemon.tree_cpu import AT_MOST, TreeCpu
 from sidecar.top.board import RATES_KEPT, SORTS, Board
 from sidecar.top.keys import Keys
 from sidecar.top.loop import Live
@@ -337,5 +337,6 @@ def test_cpu_needs_two_looks() -> None:
     busy = cpu.percent(os.getpid(), 2.0)
     assert busy is None or busy >= 0
     assert cpu.percent(2**22 + 1, 3.0) is None
-    cpu.forget_all_but(set())
-    assert cpu.percent(os.getpid(), 4.0) is None
+    assert cpu.percents([], 3.0) == {}
+    assert cpu.percents([os.getpid()], 4.0) == {os.getpid(): None}
+    assert cpu.percents(range(10**6, 10**6 + 2 * AT_MOST), 5.0).keys() == set(range(10**6, 10**6 + AT_MOST))
