@@ -8,19 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from sidecar.bridges.heirs import Heirs
 from sidecar.supervisor import libc
-from sidecar.supervisor.signals import (
-    SI_KERNEL,
-    SIGCHLD,
-    SIGTSTP,
-    SIGTTIN,
-    SIGTTOU,
-    Received,
-    SignalSource,
-)
+from sidecar.supervisor.signals import JOB_STOPS, SI_KERNEL, SIGCHLD, Received, SignalSource
 from sidecar.supervisor.spawn import SpawnError
 
 BRIDGE_ID = "SIDECAR_BRIDGE_ID"
-_JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
 
 
 class Pipe:
@@ -110,5 +101,5 @@ class Agent:
         if received.code != SI_KERNEL:
             self._heirs.before(received.number, self.pid)
             self._process.send_signal(received.number)
-        if received.number in _JOB_STOPS:
+        if received.number in JOB_STOPS:
             os.kill(os.getpid(), signal.SIGSTOP)

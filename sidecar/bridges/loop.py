@@ -1,10 +1,7 @@
 """The one loop of a bridge: both directions, the daemon's news, signals and the agent's end."""
 
-import fcntl
 import os
 import select
-import sys
-import termios
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -14,6 +11,7 @@ from sidecar.bridges.flow import Flow
 from sidecar.bridges.news import News
 from sidecar.supervisor.signals import SignalSource
 from sidecar.supervisor.sink import Sink
+from sidecar.supervisor.typed import bytes_waiting, is_readable
 
 _DRAIN_S = 0.1
 """How long the agent's output is read on after its end, while a process that it left behind holds it open."""
@@ -117,7 +115,7 @@ class _Loop:
         for flow, is_open in ((self._to_client, self._stdout_open), (self._to_agent, self._stdin_open)):
             for _ in range(_MAX_READS):
                 # Asked first: the client's end may be one that blocks, and is not ours to change.
-                if not (is_open and flow.wants_read and _is_readable(flow.source) and flow.read()):
+                if not (is_open and flow.wants_read and is_readable(flow.source) and flow.read()):
                     break
 
     def _ends(self) -> None:
@@ -143,14 +141,10 @@ class _Loop:
             return True
         if self._end_at_bytes is None and time.monotonic() >= self._drain_until_s:
             # What is in the pipe by now is the client's, however slowly it reads.
-            self._end_at_bytes = self._to_client.read_bytes + _waiting_bytes(self._agent.stdout)
+            self._end_at_bytes = self._to_client.read_bytes + bytes_waiting(self._agent.stdout)
         if self._end_at_bytes is not None and self._to_client.read_bytes >= self._end_at_bytes:
             self._to_client.ended = True
         return self._to_client.done
-
-
-def _waiting_bytes(pipe: int) -> int:
-    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _close(descriptor: int) -> None:
@@ -158,9 +152,3 @@ def _close(descriptor: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, descriptor)
     os.close(null)
-
-
-def _is_readable(descriptor: int) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))

@@ -15,10 +15,10 @@ import posix
 
 from sidecar.detach import close_all_but
 from sidecar.supervisor import libc
-from sidecar.supervisor.signals import SIGCONT, SIGKILL, SIGTSTP, SIGTTIN, SIGTTOU
+from sidecar.supervisor.signals import JOB_STOPS, SIGCONT, SIGKILL
 
 _CONT = 1 << (SIGCONT - 1)
-_STOPS = 1 << (SIGTSTP - 1) | 1 << (SIGTTIN - 1) | 1 << (SIGTTOU - 1)
+_STOPS = sum(1 << (number - 1) for number in JOB_STOPS)
 """As masks. The later voids the earlier, as in the kernel (signal(7))."""
 
 

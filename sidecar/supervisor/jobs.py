@@ -13,7 +13,7 @@ import posix
 import select
 
 from sidecar.core.lifecycle import RUNNING
-from sidecar.supervisor.signals import SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, signal_name
+from sidecar.supervisor.signals import JOB_STOPS, SIGCONT, SIGTSTP, signal_name
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sidecar.supervisor.relay import Channel
     from sidecar.supervisor.terminal import Terminal
 
-JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
 _LAST_CHUNKS = 64
 _LOOK_EVERY_NS = 1_000_000_000
 

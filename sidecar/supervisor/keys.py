@@ -5,6 +5,7 @@ import select
 import termios
 
 from sidecar.supervisor.signals import SIGINT, SIGQUIT, SIGTTOU
+from sidecar.supervisor.spawn import ignored_mask
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from sidecar.supervisor.terminal import Terminal
 
 _CHUNK_BYTES = 4096
-_STAT_SIGIGNORE = 30
-"""As in spawn.py: field 33 of /proc/PID/stat is the 31st from the state on."""
 
 
 class Keys:
@@ -75,9 +74,8 @@ class Keys:
         if os.tcgetpgrp(0) != os.getpgrp() or os.tcgetpgrp(self._master) != self._command_pid:
             return False
         try:
-            with open(f"/proc/{self._command_pid}/stat", "rb") as file:
-                return not int(file.read().rpartition(b")")[2].split()[_STAT_SIGIGNORE]) & 1 << (SIGTTOU - 1)
-        except (OSError, IndexError):
+            return not ignored_mask(self._command_pid) & 1 << (SIGTTOU - 1)
+        except (OSError, ValueError, IndexError):
             return True
 
 

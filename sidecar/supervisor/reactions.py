@@ -9,6 +9,7 @@ import posix
 
 from sidecar.core.lifecycle import CANCEL, SIGNAL, VERDICT
 from sidecar.supervisor.signals import (
+    JOB_STOPS,
     SI_KERNEL,
     SIGCHLD,
     SIGCONT,
@@ -16,13 +17,11 @@ from sidecar.supervisor.signals import (
     SIGINT,
     SIGQUIT,
     SIGTERM,
-    SIGTSTP,
-    SIGTTIN,
-    SIGTTOU,
     SIGWINCH,
     SIGXCPU,
     Received,
     SignalSource,
+    voided_by,
 )
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
@@ -34,11 +33,10 @@ if TYPE_CHECKING:
     from sidecar.supervisor.requests import Requests
     from sidecar.supervisor.terminal import Terminal
 
-_JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
 _CANARY_AFTER_NS = 20_000_000
 """A command of less has hardly a handler yet, and is not worth a process that listens to its group."""
 _PRELOAD_AFTER_NS = 1_000_000_000
-_OF_TERMINALS = (SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGWINCH, *_JOB_STOPS)
+_OF_TERMINALS = (SIGHUP, SIGINT, SIGQUIT, SIGCONT, SIGWINCH, *JOB_STOPS)
 """What the kernel itself sends to whole groups. Of its others SIGALRM is a timer's, for one process."""
 _OF_KEYS = (SIGINT, SIGQUIT)
 _USUAL_ENDS = (SIGHUP, SIGINT, SIGQUIT)
@@ -97,7 +95,7 @@ class Reactions:
         for received in _not_voided(batch):
             if received.number in _OF_KEYS and received.sender_pid == posix.getpid():
                 self._came_to_the_group(received)  # the command has it from its own terminal: Keys
-            elif received.number not in _JOB_STOPS or self._times_stopped == before:
+            elif received.number not in JOB_STOPS or self._times_stopped == before:
                 self.signal(received)
 
     @property
@@ -130,7 +128,7 @@ class Reactions:
             self.jobs().continued()  # it continues the command when its terminal is ready for it
             return
         self._pass_on(number, for_group=for_group)
-        if number in _JOB_STOPS:
+        if number in JOB_STOPS:
             self.jobs().told_to_stop(number)
 
     def _make_canary(self) -> None:
@@ -173,7 +171,7 @@ class Reactions:
 
         The canary has lost the first of the two by then, so that it would be taken for one that was sent to us alone.
         """
-        later = (SIGCONT,) if number in _JOB_STOPS else _JOB_STOPS if number == SIGCONT else ()
+        later = voided_by(number)  # each voids the other
         if not later:
             return False
         return not _signal.sigpending().isdisjoint(later) or (self._canary is not None and self._canary.holds(later))
@@ -194,7 +192,7 @@ def _not_voided(batch: list[Received]) -> list[Received]:
     """Without each stop that SIGCONT came after, and each SIGCONT that a stop came after (signal(7))."""
     left: list[Received] = []
     for received in batch:
-        voided = _JOB_STOPS if received.number == SIGCONT else (SIGCONT,) if received.number in _JOB_STOPS else ()
+        voided = voided_by(received.number)
         if voided:
             left = [earlier for earlier in left if earlier.number not in voided]
         left.append(received)

@@ -15,6 +15,8 @@ SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGPIPE, SIGTERM = 1, 2, 3, 9, 13, 15
 SIGCHLD, SIGCONT, SIGSTOP = int(_signal.SIGCHLD), int(_signal.SIGCONT), int(_signal.SIGSTOP)
 SIGTSTP, SIGTTIN, SIGTTOU = int(_signal.SIGTSTP), int(_signal.SIGTTIN), int(_signal.SIGTTOU)
 SIGWINCH, SIGXCPU, SIGXFSZ = int(_signal.SIGWINCH), int(_signal.SIGXCPU), int(_signal.SIGXFSZ)
+JOB_STOPS = (SIGTSTP, SIGTTIN, SIGTTOU)
+"""The stops of job control, which a process may handle; SIGSTOP is not one of them."""
 SI_KERNEL = 0x80
 """si_code of a signal that the kernel itself made (sigaction(2))."""
 
@@ -24,6 +26,11 @@ _UNTOUCHED = {SIGKILL, SIGSTOP, SIGPIPE} | {
     for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS", "SIGXFSZ")
 }
 HANDLED = {number for number in map(int, _signal.valid_signals()) if number not in _UNTOUCHED}
+
+
+def voided_by(number: int) -> tuple[int, ...]:
+    """The pending signals that the kernel drops when `number` comes: SIGCONT the stops, a stop SIGCONT (signal(7))."""
+    return JOB_STOPS if number == SIGCONT else (SIGCONT,) if number in JOB_STOPS else ()
 
 
 class Received:

@@ -180,17 +180,22 @@ def given_ignored() -> list[int]:
         return _in_mask(int(told))
     parent_pid = posix.getppid()
     try:
-        descriptor = posix.open(f"/proc/{parent_pid}/stat", posix.O_RDONLY | posix.O_CLOEXEC)
-        try:
-            fields = posix.read(descriptor, 4096).rpartition(b")")[2].split()
-        finally:
-            posix.close(descriptor)
-        ignored = _in_mask(int(fields[_STAT_SIGIGNORE]))
+        ignored = _in_mask(ignored_mask(parent_pid))
         if ignored and posix.readlink(f"/proc/{parent_pid}/exe").rpartition("/")[2] in _SHELLS:
             return ignored
     except (OSError, ValueError, IndexError):
         pass
     return []
+
+
+def ignored_mask(pid: int) -> int:
+    """The signals that a process ignores, as a mask (proc(5)). Raises OSError, ValueError, IndexError."""
+    descriptor = posix.open(f"/proc/{pid}/stat", posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        fields = posix.read(descriptor, 4096).rpartition(b")")[2].split()
+    finally:
+        posix.close(descriptor)
+    return int(fields[_STAT_SIGIGNORE])
 
 
 def _in_mask(mask: int) -> list[int]:

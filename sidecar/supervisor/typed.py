@@ -7,6 +7,7 @@ other, at the start and at the end, without being echoed again.
 import fcntl
 import os
 import select
+import sys
 import termios
 import time
 
@@ -35,7 +36,7 @@ def lines_waiting(terminal: int, end_of_file: bytes) -> bytes:
 
 def rest_waiting(terminal: int) -> bytes:
     """What else was typed, a line that was begun say. For a terminal that has just been made raw."""
-    waiting = _bytes_waiting(terminal)
+    waiting = bytes_waiting(terminal)
     return os.read(terminal, waiting) if waiting else b""
 
 
@@ -50,11 +51,11 @@ def give_unechoed(master: int, slave: int, typed: bytes) -> None:
     silent = [*settings]
     silent[3] &= ~termios.ECHO
     termios.tcsetattr(slave, termios.TCSANOW, silent)
-    whole = _bytes_waiting(slave) + typed.rfind(b"\n") + 1
+    whole = bytes_waiting(slave) + typed.rfind(b"\n") + 1
     os.write(master, typed)
     for _ in range(_WORKED_OFF_MS):
         ready = is_readable(slave)
-        if _bytes_waiting(slave) >= whole and (ready or not whole):
+        if bytes_waiting(slave) >= whole and (ready or not whole):
             break
         time.sleep(0.001)
     if whole and not typed.endswith(b"\n"):
@@ -103,5 +104,6 @@ def is_readable(descriptor: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _bytes_waiting(terminal: int) -> int:
-    return int.from_bytes(fcntl.ioctl(terminal, termios.FIONREAD, bytes(4)), "little")
+def bytes_waiting(descriptor: int) -> int:
+    """In a terminal or a pipe, to be read (FIONREAD of ioctl_tty(2) and pipe(7))."""
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
