@@ -403,6 +403,9 @@ from sidecar.telemetry.spool import Spool, SpoolLimits
 spool = Spool(SpoolLimits(sys.argv[1]), lambda said: print(said, file=sys.stderr))
 for number in range(int(sys.argv[3])):
     spool.add("traces", "here", b"%s-%d" % (sys.argv[2].encode(), number), 1)
+# Where the others had the file locked for longer than a try waits, it is in memory until the next one.
+while not spool.is_safe:
+    spool.save()
 print("added", flush=True)
 sys.stdin.read()
 """
