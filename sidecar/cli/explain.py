@@ -57,18 +57,33 @@ def explain(command_id: str, as_json: bool, socket: str | None, config_path: str
 
 def _running_or_ended(prefix: str, path: str, config_path: str | None) -> Record:
     """The one running command whose id begins so, else the one that has ended. Raises UsageError, DaemonUnavailable."""
-    missing: SidecarError
+    wanted = prefix.lower()
+    if len(wanted) < MIN_PREFIX_CHARS:
+        raise UsageError(f"give at least {MIN_PREFIX_CHARS} characters of the command id; `sidecar ps` shows it")
+    missing: SidecarError = UsageError(
+        f"no command {printable(wanted[:64])} runs or has ended lately; see `sidecar ps` and `sidecar history`"
+    )
+    running = []
     try:
         answers = request(path, "list")
-        return find(prefix, [answer for answer in answers if answer.get("type") == "command"])
-    except (UsageError, DaemonUnavailable) as error:
+        running = [answer for answer in answers if str(answer.get("commandId", "")).startswith(wanted)]
+    except DaemonUnavailable as error:
         missing = error
-    if len(prefix) < MIN_PREFIX_CHARS or "is the beginning of" in str(missing):
-        raise missing
-    found = ended(config_path, prefix.lower())
+    if running:
+        return _only(wanted, running, len(running))
+    found, number = ended(config_path, wanted, _NAMED)
     if not found:
         raise missing
-    return find(prefix, found)
+    return _only(wanted, found, number)
+
+
+def _only(wanted: str, found: Sequence[Record], number: int) -> Record:
+    """The one that was found; `number` says how many there are. Raises UsageError where it is not one."""
+    if number == 1:
+        return found[0]
+    named = ", ".join(f"{command['commandId']} ({printable(command['program'])})" for command in found[:_NAMED])
+    more = f" and {number - _NAMED} more" if number > _NAMED else ""
+    raise UsageError(f"{printable(wanted)} is the beginning of {number} commands: {named}{more}; give more of the id")
 
 
 def _tell_of_ended(found: Record, subject: str) -> None:
@@ -82,21 +97,6 @@ def _tell_of_ended(found: Record, subject: str) -> None:
         for line in in_words(found, subject):
             if not line.startswith("next "):  # there is nothing left to do
                 click.echo(line)
-
-
-def find(prefix: str, commands: Sequence[Record]) -> Record:
-    """The one command whose id begins so. Raises UsageError."""
-    wanted = prefix.lower()
-    if len(wanted) < MIN_PREFIX_CHARS:
-        raise UsageError(f"give at least {MIN_PREFIX_CHARS} characters of the command id; `sidecar ps` shows it")
-    found = [command for command in commands if str(command.get("commandId", "")).startswith(wanted)]
-    if not found:
-        raise UsageError(f"no command {printable(prefix[:64])} is running; `sidecar ps` shows those that are")
-    if len(found) > 1:
-        named = ", ".join(f"{command['commandId']} ({printable(command['program'])})" for command in found[:_NAMED])
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        raise UsageError(f"{wanted} is the beginning of {len(found)} commands: {named}{more}; give more of the id")
-    return found[0]
 
 
 def with_words(found: Record, subject: str) -> Record:

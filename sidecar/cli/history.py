@@ -2,16 +2,16 @@
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, TypeVar
 
 import click
 
 from sidecar.cli.errors import complain
 from sidecar.cli.parameters import config_parameter
-from sidecar.cli.ps import GAP, WIDE_COLUMNS, span_text, unique_prefixes
+from sidecar.cli.ps import span_text
+from sidecar.cli.tables import Layout, print_table, unique_prefixes, word
 from sidecar.config import load_settings
 from sidecar.core.errors import UsageError
 from sidecar.core.values import parse_duration, printable
@@ -19,10 +19,17 @@ from sidecar.core.verdict_names import ALL, GROUPS
 from sidecar.history.store import History, HistoryUnavailable, default_path
 
 Record = Mapping[str, Any]
+_Answer = TypeVar("_Answer")
 
-COLUMNS: Final = ("ENDED", "PROGRAM", "RAN", "SILENT", "HOW", "LAST VERDICT", "COMMAND ID", "TOOL CALL", "SESSION")
-_NUMBERS: Final = (0, 2, 3)
-_ALWAYS: Final = 5
+LAYOUT: Final = Layout(
+    names=("ENDED", "PROGRAM", "RAN", "SILENT", "HOW", "LAST VERDICT", "COMMAND ID", "TOOL CALL", "SESSION"),
+    always=frozenset({0, 1, 2, 3, 4}),
+    numbers=frozenset({0, 2, 3}),
+    widest={1: 16},
+    ids=(7, 8),
+    least={1: 8, 5: 14, 4: 7},
+    spare=(2, 3, 1),
+)
 _SEARCHED: Final = 1_000_000
 """With a condition all that is kept is looked at: the store is bounded."""
 
@@ -69,19 +76,20 @@ def history(
 
 def latest(config_path: str | None, limit: int) -> list[dict[str, Any]]:
     """The commands that ended last; none where there is no history yet. Raises UsageError where it cannot be read."""
-    return _read(config_path, lambda store: store.latest(limit))
+    return _read(config_path, lambda store: store.latest(limit)) or []
 
 
-def ended(config_path: str | None, prefix: str, limit: int = 10) -> list[dict[str, Any]]:
-    """Ended commands whose id begins so. As `latest`."""
-    return _read(config_path, lambda store: store.begins_with(prefix, limit))
+def ended(config_path: str | None, prefix: str, limit: int = 10) -> tuple[list[dict[str, Any]], int]:
+    """Ended commands whose id begins so, and how many there are beyond the limit too. As `latest`."""
+    return _read(config_path, lambda store: (store.begins_with(prefix, limit), store.count(prefix))) or ([], 0)
 
 
-def _read(config_path: str | None, ask: Callable[[History], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _read(config_path: str | None, ask: Callable[[History], _Answer]) -> _Answer | None:
+    """None where there is no history yet."""
     settings = load_settings({}, os.environ, config_path).settings
     path = settings.history or default_path(os.environ)
     if path is None or not os.path.exists(path):
-        return []
+        return None
     try:
         store = History(path, settings.history_max_commands, read_only=True)
         try:
@@ -105,17 +113,17 @@ def ending(record: Record) -> str:
 
 
 def cells(record: Record, command_id: str, now_unix_ms: int) -> tuple[str, ...]:
-    """One row, in the order of COLUMNS; `-` where nothing is known."""
+    """One row, in the order of the columns; `-` where nothing is known."""
     return (
         f"{span_text(max(0, now_unix_ms - int(record['endUnixMs'])))} ago",
-        _word(record.get("program")),
+        word(record.get("program")),
         span_text(int(record.get("elapsedMs", 0))),
         span_text(int(record.get("longestSilenceMs", 0))),
-        _word(ending(record)),
-        _word(record.get("verdict")),
+        word(ending(record)),
+        word(record.get("verdict")),
         command_id,
-        _word(record.get("toolCallId")),
-        _word(record.get("sessionId")),
+        word(record.get("toolCallId")),
+        word(record.get("sessionId")),
     )
 
 
@@ -145,24 +153,8 @@ def _verdicts(record: Record) -> set[str]:
     return named | {str(record.get("verdict"))}
 
 
-def _word(value: object) -> str:
-    return "-" if value in (None, "") else printable(str(value))
-
-
 def _print_table(records: Sequence[Record], now_unix_ms: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE_COLUMNS)
     ids = unique_prefixes([str(record.get("commandId", "")) for record in records])
     rows = [cells(record, command_id, now_unix_ms) for record, command_id in zip(records, ids, strict=True)]
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="")
-    shown = [index for index in range(len(COLUMNS)) if index < _ALWAYS or any(row[index] != "-" for row in rows)]
-    for index in shown:
-        justify: Literal["left", "right"] = "right" if index in _NUMBERS else "left"
-        table.add_column(COLUMNS[index], justify=justify, no_wrap=True, overflow="ellipsis")
-    for record, row in zip(records, rows, strict=True):
-        style = "" if record.get("reason") == "exited" and record.get("exitCode") == 0 else "yellow"
-        table.add_row(*(Text(row[index]) for index in shown), style=style)
-    console.print(table)
+    went_well = [record.get("reason") == "exited" and record.get("exitCode") == 0 for record in records]
+    print_table(LAYOUT, rows, ["" if well else "yellow" for well in went_well])

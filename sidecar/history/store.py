@@ -75,6 +75,15 @@ class History:
         """Those whose id begins so, the latest first."""
         return self._select("WHERE substr(id, 1, ?) = ? ORDER BY number DESC LIMIT ?", (len(prefix), prefix, limit))
 
+    def count(self, prefix: str) -> int:
+        """How many have an id that begins so."""
+        try:
+            query = "SELECT count(*) FROM commands WHERE substr(id, 1, ?) = ?"
+            with closing(self._connection.execute(query, (len(prefix), prefix))) as rows:
+                return int(rows.fetchone()[0])
+        except sqlite3.Error as error:
+            raise HistoryUnavailable(f"cannot read {self._path}: {error}") from None
+
     def close(self) -> None:
         self._connection.close()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sidecar.cli.explain import with_words
+from sidecar.cli.tables import cut
 from sidecar.cli.verdict_words import in_words
 from sidecar.core.errors import DaemonUnavailable
 from sidecar.core.values import printable
@@ -17,7 +18,7 @@ from sidecar.daemon.tree_cpu import TreeCpu
 from sidecar.top.board import Board, Row
 from sidecar.top.keys import Keys
 from sidecar.top.screen import Screen, TerminalGone
-from sidecar.top.view import Ui, cut, lines_of
+from sidecar.top.view import Ui, lines_of
 
 _MOVES: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "page_up": -10, "page_down": 10, "home": -(10**6), "end": 10**6}
 _ANSWER_S: Final = 2.0

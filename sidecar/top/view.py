@@ -13,6 +13,7 @@ from rich.text import Text
 
 from sidecar.cli.history import ending
 from sidecar.cli.ps import span_text
+from sidecar.cli.tables import cut
 from sidecar.core.values import printable
 from sidecar.top.board import Board, Ended, Row
 
@@ -219,9 +220,3 @@ def size_text(size_bytes: int) -> str:
             return f"{size:.1f}{unit}" if unit and size < 9.95 else f"{size:.0f}{unit}"
         size /= 1000
     raise AssertionError("unreachable")  # pragma: no cover
-
-
-def cut(value: object, width: int) -> str:
-    """At most so many columns wide; a `~` where something is missing."""
-    text = printable(str(value or ""))
-    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "~"

@@ -1,6 +1,8 @@
 """`sidecar explain` and the words of `sidecar why`: what is printed, what programs get, what is refused."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ from sidecar.cli import explain as verb
 from sidecar.cli.main import main
 from sidecar.cli.why import settled_verdict
 from sidecar.core.finding import MEASURED, Verdict
+from sidecar.history.store import History, default_path
 
 FIRST = {
     "type": "command",
@@ -38,7 +41,8 @@ SECOND = {
 
 
 @pytest.fixture(autouse=True)
-def _daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+def _daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(verb, "request", lambda _path, _name: iter([FIRST, SECOND, {"type": "end", "count": 2}]))
 
 
@@ -77,11 +81,31 @@ def test_one_that_is_not_silent_has_no_verdict(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize(
     ("prefix", "complaint"),
-    [("01a23641", "beginning of 2 commands"), ("ffff", "no command ffff is running"), ("0", "at least 4 characters")],
+    [
+        ("01a23641", "beginning of 2 commands"),
+        ("ffff", "no command ffff runs or has ended lately"),
+        ("0", "at least 4 characters"),
+    ],
 )
 def test_what_is_refused(prefix: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", prefix]) == 125
     assert complaint in capsys.readouterr().err
+
+
+def test_how_many_have_ended_whose_id_begins_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = default_path(os.environ)
+    assert path is not None
+    store = History(path, 100)
+    store.add([{"commandId": f"0abc-{number:02}", "program": "make", "elapsedMs": 1} for number in range(23)], 5)
+    store.close()
+    assert main(["explain", "0ABC-"]) == 125
+    complaint = capsys.readouterr().err
+    assert "0abc- is the beginning of 23 commands: 0abc-22 (make), " in complaint
+    assert "0abc-18 (make) and 18 more; give more of the id" in complaint
+    assert main(["explain", "0abc-07"]) == 0
+    assert "make ran for 0.0s and has ended" in capsys.readouterr().out
 
 
 def test_a_verdict_counts_when_it_was_found_twice() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from sidecar.cli import ps as verb
 from sidecar.cli.main import main
-from sidecar.cli.ps import COLUMNS, GAP, cells, column_widths
+from sidecar.cli.ps import LAYOUT, cells
+from sidecar.cli.tables import GAP, column_widths
 from sidecar.core.errors import DaemonUnavailable, NoDaemon
 
 FIRST = {
@@ -116,10 +117,11 @@ def test_a_terminal_of_80_columns(daemon, monkeypatch, color):
 def test_whatever_there_is_to_show_80_columns_are_enough(program, verdict, ids, timeout):
     command = {**SECOND, "program": program, "pid": 4_194_303, "elapsedMs": 3_725_000, **ids, **timeout}
     row = cells({**command, "verdict": verdict, "sinceMs": 3_725_000}, "01a23641-2a2a")
-    widths = column_widths([row], 80)
+    widths = column_widths(LAYOUT, [row], 80)
     assert sum(widths.values()) + GAP * (len(widths) - 1) <= 80
-    assert widths[COLUMNS.index("VERDICT")] >= min(20, len(row[COLUMNS.index("VERDICT")])), "enough to know it by"
-    assert widths[COLUMNS.index("COMMAND ID")] == 13, "cut off, it would be of no use"
+    verdict_at, id_at = LAYOUT.names.index("VERDICT"), LAYOUT.names.index("COMMAND ID")
+    assert widths[verdict_at] >= min(20, len(row[verdict_at])), "enough to know it by"
+    assert widths[id_at] == 13, "cut off, it would be of no use"
 
 
 def test_what_a_frame_says_is_not_obeyed_by_the_terminal(daemon, capsys):
