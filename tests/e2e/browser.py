@@ -61,6 +61,15 @@ class Browser:
         """The same; what is given to the function that is its last argument is the result."""
         return self._ask("POST", "/execute/async", {"script": script, "args": list(arguments)})
 
+    def devtools(self, command: str, **parameters: Any) -> Any:
+        """A command of the DevTools protocol (https://chromedevtools.github.io/devtools-protocol/)."""
+        return self._ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def media(self, **features: str) -> None:
+        """Media features as a reader may have set them, `forced_colors="active"` say; none: as they are."""
+        told = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        self.devtools("Emulation.setEmulatedMedia", features=told)
+
     def text(self, selector: str = "body") -> str:
         return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 

@@ -126,11 +126,13 @@ def top(sidecar: Sidecar) -> str:
 
 def page(sidecar: Sidecar, path: Path) -> None:
     done = subprocess.run([SCRIPT, "top", "--web"], capture_output=True, text=True, env=sidecar.environ, check=True)
-    with Browser(1200, 720) as browser:
+    with Browser(1200, 900) as browser:
         browser.open(done.stdout.strip())
         browser.until(lambda: all(verdict in browser.text("#running") for verdict in SHOWN))
         browser.click("#running button")
         browser.until(lambda: "evidence" in browser.text("#running"))
+        # How busy a command is needs two looks at it.
+        browser.until(lambda: browser.text("#running").count("%\t") == len(SHOWN) + 1)
         browser.picture(path)
 
 

@@ -196,6 +196,103 @@ def test_a_daemon_that_hangs_is_told(browser: Browser, sidecar: Sidecar, url: st
     browser.until(lambda: browser.text("#state") == "1 running")
 
 
+# The stream's own messages do not come in between from here on; those of the test are taken.
+ALONE = """
+    events.close();
+    const command = (id, more) => ({commandId: id, program: "p", elapsedMs: 5000, totalBytes: 0, ...more});
+    const hung = {verdict: "frozen", group: "may_be_hung", sinceMs: 1000, silences: [], evidence: ["e".repeat(500)]};
+"""
+
+
+@pytest.fixture
+def opened(browser: Browser, sidecar: Sidecar, url: str) -> Iterator[Browser]:
+    """The page, with no command; what is set in the browser is unset at the end."""
+    browser.open(url)
+    browser.until(lambda: browser.text("#state") == "0 running")
+    yield browser
+    browser.media()
+    browser.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.parametrize("width", [320, 360, 1024])
+def test_nothing_is_beside_the_window(opened: Browser, width: int) -> None:
+    """Whatever a program is called, and however narrow it is; and a table stays one for who hears it."""
+    opened.devtools("Emulation.setDeviceMetricsOverride", width=width, height=740, deviceScaleFactor=1, mobile=True)
+    over = opened.run(
+        ALONE
+        + """
+        const long = command("c", {...hung, program: "w".repeat(255), traceId: "a".repeat(32)});
+        state.open.add("c");
+        take({type: "commands", commands: [long, command("d", {program: "\u05e9".repeat(255)})]});
+        take({type: "ended", commands: [command("e", {reason: "exited", exitCode: 0, program: "w".repeat(255)})]});
+        return [...document.querySelectorAll("html, .scroll")].map((one) => one.scrollWidth - one.clientWidth);
+        """
+    )
+    assert over == [0, 0, 0]
+    nodes = opened.devtools("Accessibility.getFullAXTree")["nodes"]
+    roles = [node["role"]["value"] for node in nodes if not node["ignored"]]
+    assert (roles.count("table"), roles.count("columnheader"), roles.count("row")) == (2, 15, 6)
+
+
+def test_chosen_colours_leave_what_only_a_colour_tells(opened: Browser) -> None:
+    opened.media(forced_colors="active")
+    colours = opened.run(
+        ALONE
+        + """
+        const working = {verdict: "computing", group: "working"};
+        take({type: "commands", commands: [command("c", hung), command("d", working)]});
+        const styles = (selector, pseudo) =>
+          [...document.querySelectorAll(selector)].map((one) => getComputedStyle(one, pseudo));
+        return [...styles("#running .badge").map((style) => style.borderLeftColor),
+                ...styles(".legend span", "::before").map((style) => style.backgroundColor)];
+        """
+    )
+    assert len(set(colours[:2])) == 2
+    assert len(set(colours[2:])) == 7
+
+
+def test_trouble_is_told_in_words_too(opened: Browser) -> None:
+    """And aloud only what is of weight: not each command, not each second."""
+    told = opened.run(
+        ALONE
+        + """
+        const text = (selector) => document.querySelector(selector).textContent;
+        const told = [document.querySelectorAll("[role=status], [aria-live]").length];
+        take({type: "commands", commands: [command("a"), command("b")]});
+        told.push(text("#state"), text("[role=status]"));
+        state.open.add("a");
+        take({type: "commands", commands: [command("a", hung), command("b")]});
+        told.push(text("#state"), text("[role=status]"), text("#running .badge"), text("#running dl"));
+        return told;
+        """
+    )
+    assert told[:3] == [1, "2 running", ""]
+    assert told[3:6] == ["2 running, 1 may be hung", ", 1 may be hung", "! may be hung: frozen 1.0s"]
+    assert "timelinesilent 5.0s" in told[6]
+
+
+def test_the_keyboard_stays_where_it_was(opened: Browser) -> None:
+    """At a link whose row goes elsewhere, and at a command that ends."""
+    where = opened.run(
+        ALONE
+        + """
+        const told = (...commands) => take({type: "commands", commands});
+        const one = command("one", {traceId: "a".repeat(32)});
+        told(one, command("two"));
+        document.querySelector("#running tr[data-key=one] a").focus();
+        const at = () => [document.activeElement.tagName, document.activeElement.closest("tr")?.dataset.key ?? "",
+                          document.activeElement.closest("tbody")?.id ?? ""].join(" ");
+        const seen = [];
+        told(one, command("two", hung)); seen.push(at());
+        told({...one, ...hung, elapsedMs: 9000}, command("two", hung)); seen.push(at());
+        document.querySelector("#running tr[data-key=two] button").focus();
+        take({type: "ended", commands: [command("two", {reason: "exited", exitCode: 0})]}); seen.push(at());
+        return seen;
+        """
+    )
+    assert where == ["A one running", "A one running", "BUTTON two ended"]
+
+
 def test_a_day_of_commands_does_not_pile_up(browser: Browser, sidecar: Sidecar, url: str) -> None:
     """Ends that were missed, too."""
     browser.open(url)
