@@ -28,8 +28,10 @@ class Parameters:
     silent_age_s: int = 1800
     silent_for_s: int = 60
     lost_window_s: int = 600
-    heartbeat_window_s: int = 300
-    """Longer than the longest heartbeat interval in use."""
+    heartbeat_late_s: int = 240
+    """Beyond a command's own heartbeat interval. Those that are late by less than `suspect_after` have no series."""
+    heartbeat_for_s: int = 60
+    """A daemon that was stopped itself may tell of delays once before it has read what came meanwhile."""
     dead_age_s: int = 120
     stuck_age_s: int = 60
     stuck_for_s: int = 60

@@ -115,18 +115,16 @@ def _commands(p: Parameters) -> Iterator[Alert]:
             "session {{ or .Labels.session `unknown` }}; ",
         ),
     )
-    window = duration(p.heartbeat_window_s)
+    delay = "sidecar_heartbeat_delay_seconds"
     yield Alert(
         "HeartbeatLost",
         TICKET,
-        f"max by ({_HOST}) (\n{_fresh(_of('sidecar_output_age_seconds', p), p)}\n) > {p.heartbeat_window_s}\n"
-        f"and on (job, instance)\n"
-        f"sum by (job, instance) (increase(sidecar_heartbeats_total{{{p.selector}}}[{window}])) == 0\n"
-        # Where they are switched off there never is one.
-        f"and on (job, instance)\nsum by (job, instance) (sidecar_heartbeats_total{{{p.selector}}}) > 0",
-        f"No heartbeat from {_MACHINE}, though a command there has been silent for {_LONG}",
-        "Its supervisor is stopped or stuck (instance {{ $labels.instance }}): what is said of the command is old. "
-        "Silent there: " + _silent_there(),
+        f"max by ({_HOST}) (\n{_fresh(_of(delay, p), p)}\n) > {p.heartbeat_late_s}",
+        f"A heartbeat from {_MACHINE} is overdue by {_LONG}",
+        "The command's supervisor is stopped or stuck (instance {{ $labels.instance }}): what is said of the command "
+        "is old, and no timeout will end it. Overdue there: "
+        + _each(f"sort_desc({delay}{{instance=%q}})", "$labels.instance"),
+        p.heartbeat_for_s,
     )
 
 

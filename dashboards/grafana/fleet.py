@@ -142,6 +142,7 @@ def _now(made: dashboard.Dashboard, traces: Traces) -> dashboard.Dashboard:
         ).decimals(0),
         _suspects(traces),
         _overdue(traces),
+        _unheard(traces),
         _lost(traces),
         panels.lines(
             "Evidence",
@@ -176,6 +177,19 @@ def _overdue(traces: Traces) -> table.Panel:
         "Of each daemon the command without a timeout that has been silent for the longest, whatever its verdict: it "
         "may be in the best of health, but nothing will end it. Empty below suspect_after (60 s).",
         "sidecar.overdue.output.age",
+    ).no_value("none")
+
+
+def _unheard(traces: Traces) -> table.Panel:
+    expression = f"sort_desc(max by (family, trace_id, session, job, instance) ({series('sidecar.heartbeat.delay')}))"
+    return _table(
+        traces,
+        "Heartbeat overdue",
+        "Commands whose supervisor says nothing any more, as one does that is stopped: by how long their heartbeat is "
+        "overdue, the latest five of each daemon. What is said of them elsewhere is as old. Empty below "
+        "suspect_after (60 s).",
+        expression,
+        {"Value": "Overdue", "family": "Program"},
     ).no_value("none")
 
 

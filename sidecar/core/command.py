@@ -22,6 +22,9 @@ _ROUNDING_MS = 100
 
 _RESUMED_KEPT = 256
 
+_WITHOUT_BEATS = ("output_blocked", "stopped")
+"""While a command's output is not taken nothing beats; nor where its supervisor was stopped with it, as one job."""
+
 
 class Beat:
     """One heartbeat, or (`is_heartbeat` False) a change of verdict between two: times are ms since the start."""
@@ -77,7 +80,7 @@ class Command:
         """Its output flows, and is a spinner or a clock: it ends no verdict."""
         self.resumed_ms: deque[int] = deque(maxlen=_RESUMED_KEPT)
         """When output came again after a heartbeat or a verdict, as far as it was told; the latest of them."""
-        self._received_ns = now_ns
+        self._received_ns = self._heard_ns = now_ns
         self._elapsed_ms = 0
         self._age_ms = 0
         self._last_seq: int = frame["seq"]
@@ -114,6 +117,7 @@ class Command:
         elif kind == wire.VERDICT:
             self._take_verdict(frame, now_ns)
         self._last_seq = frame["seq"]
+        self._heard_ns = now_ns
         return True
 
     def _resumed(self, output_ms: int) -> None:
@@ -156,6 +160,16 @@ class Command:
         flows (the producer says so once an interval), exact while there is silence.
         """
         return self._age_ms + (now_ns - self._received_ns) // 1_000_000
+
+    def heartbeat_delay_ms(self, now_ns: int) -> int:
+        """For how long a heartbeat is overdue, counted from when it should have come; 0 where none is owed.
+
+        A supervisor that runs says something once an interval: that there is silence, or that output flows.
+        """
+        interval_ms: int = self.identity["heartbeatIntervalMs"]
+        if interval_ms == 0 or self.standing_verdict in _WITHOUT_BEATS:
+            return 0
+        return max(0, (now_ns - self._heard_ns) // 1_000_000 - interval_ms)
 
     @property
     def evidence(self) -> list[str]:

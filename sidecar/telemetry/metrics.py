@@ -18,7 +18,7 @@ from sidecar import __version__
 from sidecar.core.lifecycle import SETTLE_REASONS
 from sidecar.core.verdict_names import ALL, NO_VERDICT, label_of
 from sidecar.telemetry.conventions.metrics import METRICS
-from sidecar.telemetry.suspects import SHOWN, Lost, Suspect, most_overdue, suspects_among
+from sidecar.telemetry.suspects import SHOWN, Lost, Suspect, beyond_hearing, most_overdue, suspects_among
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -120,12 +120,14 @@ class Metrics:
         return suspects[:SHOWN], self._unix_ns()
 
     def named_commands(self) -> tuple[list[Suspect], int]:
-        """The suspects to show, the one that is most overdue, those lost lately, and the wall time in ns."""
+        """The suspects to show, the one that is most overdue, those that are not heard of, those lost lately, and the
+        wall time in ns."""
         suspects, unix_ns = self.worst_suspects()
         overdue = most_overdue(
             self._running(), self._families, self._monotonic_ns(), self._suspect_after_ms / 1000
         )
-        return [*suspects, *overdue, *self._lost_lately.latest(unix_ns)], unix_ns
+        unheard = beyond_hearing(self._running(), self._families, self._monotonic_ns(), self._suspect_after_ms)
+        return [*suspects, *overdue, *unheard, *self._lost_lately.latest(unix_ns)], unix_ns
 
     def _bear_at_zero(self) -> None:
         for family in self._families.all:

@@ -1,5 +1,6 @@
 """`sidecar.suspect.output.age`: the worst few commands under a verdict that may be a hang, by trace and session;
-`sidecar.overdue.output.age`: the one that has been silent for the longest, whatever its verdict; and
+`sidecar.overdue.output.age`: the one that has been silent for the longest, whatever its verdict;
+`sidecar.heartbeat.delay`: the worst few whose supervisor says nothing any more; and
 `sidecar.lost.timestamp`: the last few whose supervisor died.
 
 The metrics whose labels name a single command; hence the caps. They are put into each collection by the reader
@@ -33,13 +34,14 @@ LOST_SHOWN_S = 900.0
 """For so long a lost command is named: longer than an alert on `sidecar.commands.lost` looks back."""
 
 _OVERDUE = "sidecar.overdue.output.age"
+_DELAY = "sidecar.heartbeat.delay"
 _NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """One command that a metric names: the age of its last output (of a lost one, when it was lost), its labels, and
-    which metric."""
+    """One command that a metric names: the age of its last output (or when it was lost, or by how much its heartbeat
+    is late), its labels, and which metric."""
 
     value_s: float
     labels: dict[str, str]
@@ -81,6 +83,15 @@ def most_overdue(commands: Iterable[Command], families: Families, now_ns: int, b
     if worst is None or age_s < budget_s:
         return []
     return [Suspect(age_s, _judged(worst, worst.standing_verdict, families), _OVERDUE)]
+
+
+def beyond_hearing(
+    commands: Iterable[Command], families: Families, now_ns: int, budget_ms: int
+) -> list[Suspect]:
+    """The commands whose heartbeat has been overdue for `budget_ms` and longer, the worst few, the worst first."""
+    delays = [(command.heartbeat_delay_ms(now_ns), command) for command in commands]
+    late = sorted((each for each in delays if each[0] >= budget_ms), key=lambda each: each[0], reverse=True)
+    return [Suspect(delay_ms / 1000, _named(command, families), _DELAY) for delay_ms, command in late[:SHOWN]]
 
 
 class Lost:

@@ -237,51 +237,74 @@ def _lost() -> list[Case]:
 
 
 def _heartbeats() -> list[Case]:
-    age, beats = "sidecar_output_age_seconds", "sidecar_heartbeats_total"
+    delay = "sidecar_heartbeat_delay_seconds"
 
-    def firing(number: int, shown: str, overdue: str = "none.") -> Firing:
+    def firing(number: int, shown: str, *overdue: tuple[str, str]) -> Firing:
+        listed = "".join(f"make on build-{number} ({late}, trace {trace_id}); " for late, trace_id in overdue)
         return Firing(
             {**host(number), "severity": "ticket"},
-            f"No heartbeat from build-{number}, though a command there has been silent for {shown}",
-            f"Its supervisor is stopped or stuck (instance i-{number}): what is said of the command is old. "
-            f"Silent there: {overdue}",
+            f"A heartbeat from build-{number} is overdue by {shown}",
+            f"The command's supervisor is stopped or stuck (instance i-{number}): what is said of the command is old, "
+            f"and no timeout will end it. Overdue there: {listed}",
         )
 
-    overdue = f"make on build-1 (7m 0s, trace {TRACE}); "
-    just = firing(3, "5m 1s")
     return [
         Case(
             "HeartbeatLost",
-            "a supervisor that is stopped after its fourth heartbeat",
+            "one supervisor of several is stopped, and goes on again",
             {
-                series(age, **host()): "0+30x40",
-                series(beats, **host(), family="make", verdict="computing"): "0+1x4 4x36",
-                series("sidecar_overdue_output_age_seconds", verdict="unknown", **command("make")): "0+30x40",
+                series(delay, **command("make")): "_x3 60+30x20 stale",
+                # Another command on the same machine beats all the while.
+                series("sidecar_heartbeats_total", **host(), family="npm", verdict="computing"): "0+3x40",
+                series("sidecar_output_age_seconds", **host()): "0+30x40",
             },
             (
-                (390, ()),
-                (420, (firing(1, "7m 0s", overdue),)),
-                (1230, (firing(1, "20m 0s", overdue.replace("7m 0s", "20m 0s")),)),
-                (1260, ()),
+                (330, ()),
+                (360, (firing(1, "5m 30s", ("5m 30s", TRACE)),)),
+                (690, (firing(1, "11m 0s", ("11m 0s", TRACE)),)),
+                (720, ()),
             ),
         ),
         Case(
             "HeartbeatLost",
-            "300 s and 301 s; heartbeats switched off; beating; nothing runs",
+            "240 s and 241 s; of two the later one is told first; too late for half a minute only; pushed",
             {
-                series(age, **host(2)): "300x40",
-                series(beats, **host(2), family="make", verdict="computing"): "1x40",
-                series(age, **host(3)): "301x40",
-                series(beats, **host(3), family="make", verdict="computing"): "1x40",
-                series(age, **host(4)): "9000x40",
-                series(beats, **host(4), family="make", verdict="computing"): "0x40",
-                series(age, **host(5)): "9000x40",
-                series(beats, **host(5), family="make", verdict="computing"): "0+3x40",
-                series(beats, **host(5), family="make", verdict="sleeping"): "0x40",
-                series(age, **host(6)): "0x40",
-                series(beats, **host(6), family="make", verdict="computing"): "8x40",
+                series(delay, **command("make")): "240x10",
+                series(delay, **command("make", number=2)): "241x10 stale",
+                series(delay, **command("make", number=3)): "300x10 stale",
+                series(delay, **command("make", OTHER_TRACE, number=3)): "360x10 stale",
+                # A daemon that was stopped tells of what it has not read yet.
+                series(delay, **command("make", number=4)): "600x1 stale",
+                series(delay, **command("make", number=5)): "300x5",
             },
-            ((600, (just,)), (900, (just,))),
+            (
+                (30, ()),
+                (
+                    60,
+                    (
+                        firing(2, "4m 1s", ("4m 1s", TRACE)),
+                        firing(3, "6m 0s", ("6m 0s", OTHER_TRACE), ("5m 0s", TRACE)),
+                        firing(5, "5m 0s", ("5m 0s", TRACE)),
+                    ),
+                ),
+                (
+                    180,
+                    (
+                        firing(2, "4m 1s", ("4m 1s", TRACE)),
+                        firing(3, "6m 0s", ("6m 0s", OTHER_TRACE), ("5m 0s", TRACE)),
+                        firing(5, "5m 0s", ("5m 0s", TRACE)),
+                    ),
+                ),
+                # The last sample of the fifth is at 150 s.
+                (
+                    210,
+                    (
+                        firing(2, "4m 1s", ("4m 1s", TRACE)),
+                        firing(3, "6m 0s", ("6m 0s", OTHER_TRACE), ("5m 0s", TRACE)),
+                    ),
+                ),
+                (330, ()),
+            ),
         ),
     ]
 

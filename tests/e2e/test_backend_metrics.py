@@ -88,6 +88,7 @@ def measured(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator
                         and seen.value(route, "sidecar_command_duration_seconds_count", outcome="lost") == 1
                         and seen.ask(route, "sidecar_suspect_output_age_seconds")
                         and seen.ask(route, "sidecar_overdue_output_age_seconds")
+                        and seen.ask(route, "sidecar_heartbeat_delay_seconds")
                     ),
                 )
             yield seen

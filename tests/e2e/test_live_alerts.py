@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from stack import Stack
 from dashboards.alerts.files import alertmanager_file, rules_file
 from dashboards.alerts.parameters import Parameters
 from dashboards.alerts.rules import alerts
+from sidecar.daemon import client
 
 FAST = Parameters(
     fresh_s=5,
@@ -33,6 +35,8 @@ FAST = Parameters(
     silent_age_s=12,
     silent_for_s=2,
     lost_window_s=20,
+    heartbeat_late_s=15,
+    heartbeat_for_s=2,
 )
 DEADLOCK = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
 SERVER = "import socket\ns = socket.create_server(('127.0.0.1', 0))\nwhile True: s.accept()[0].close()"
@@ -116,15 +120,21 @@ def test_exactly_the_right_alerts_come_and_go(stack: Stack, tmp_path: Path) -> N
         ]
         lost_parent, lost_trace, _ = new_trace()
         lost = sidecar.start("tail", "-f", "/dev/null", options=LIMITED, TRACEPARENT=lost_parent)
+        stopped_parent, stopped, _ = new_trace()
         asked_parent, asked, _ = new_trace()
-        with _prompt(sidecar, asked_parent):
+        with (
+            _stopped(sidecar, stopped_parent, stopped),
+            _prompt(sidecar, asked_parent),
+        ):
             eventually(
                 "the command that is lost is known",
                 lambda: prometheus.values('sidecar_commands_started_total{family="tail"} > 0'),
             )
             lost.kill()
             expected = {("CommandHung", hung), ("CommandAwaitingInput", asked), ("CommandLost", "tail")}
-            eventually("all three fire", lambda: expected <= hook.of("firing"), 60)
+            # One supervisor is stopped, and the others go on beating.
+            expected |= {("HeartbeatLost", "")}
+            eventually("all of them fire", lambda: expected <= hook.of("firing"), 60)
             # Both are true of the deadlock; the one that says less is kept back.
             eventually("it is silent for too long too", lambda: _inhibited(prometheus, alertmanager, hung), 60)
             assert hook.of("firing") == expected
@@ -132,8 +142,9 @@ def test_exactly_the_right_alerts_come_and_go(stack: Stack, tmp_path: Path) -> N
             assert re.search(r"^Verdict: deadlock_suspected \(.+\)\. Trace ", hook.told["CommandHung", hung])
             assert re.search(r"^Verdict: awaiting_input \(.*/dev/pts/.+\)\. ", hook.told["CommandAwaitingInput", asked])
             assert f" ago, trace {lost_trace}, " in hook.told["CommandLost", "tail"]
+            assert re.findall("trace ([0-9a-f]+)", hook.told["HeartbeatLost", ""]) == [stopped]
         deadlocked.terminate()
-        eventually("all three are over", lambda: expected <= hook.of("resolved"), 60)
+        eventually("all of them are over", lambda: expected <= hook.of("resolved"), 60)
         assert hook.of("firing") == expected
 
         silent_parent, silent, _ = new_trace()
@@ -150,6 +161,21 @@ def test_exactly_the_right_alerts_come_and_go(stack: Stack, tmp_path: Path) -> N
 def _inhibited(prometheus: Prometheus, alertmanager: Alertmanager, trace_id: str) -> bool:
     asked = f'ALERTS{{alertname="CommandSilentTooLong",alertstate="firing",trace_id="{trace_id}"}}'
     return bool(prometheus.ask(asked)) and "CommandSilentTooLong" in alertmanager.inhibited()
+
+
+@contextmanager
+def _stopped(sidecar: Sidecar, traceparent: str, trace_id: str) -> Iterator[None]:
+    """A command whose supervisor somebody stops; it runs on itself."""
+    supervisor = sidecar.start("sleep", "600", options=LIMITED, TRACEPARENT=traceparent)
+    eventually(
+        "the daemon knows it",
+        lambda: trace_id in [each.get("traceId") for each in client.request(sidecar.socket_path, "list")],
+    )
+    supervisor.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        supervisor.send_signal(signal.SIGCONT)
 
 
 @contextmanager

@@ -135,7 +135,7 @@ def seen() -> Iterator[Seen]:
         rig = Rig(receiver)
         before = samples(parse_text(scrape(rig.url)))
         before_otlp = received(receiver)
-        hung = rig.start("make", sessionId='s "1"\\')
+        hung = rig.start("make", sessionId='s "1"\\', heartbeatIntervalMs=5000)
         rig.clock.advance(10)
         rig.beat(hung, "network_peer_dead", ['no answer from "10.0.0.7"'])
         waiting = [rig.start("git", sessionId=f"s-{number}", timeoutMs=20_000) for number in range(6)]
@@ -269,6 +269,7 @@ def test_values_at_both_ends(seen: Seen) -> None:
     whose = {"family": "make", "trace_id": seen.hung.trace_id, "session": 's "1"\\'}
     worst = labels(**whose, verdict="network_peer_dead", evidence='no answer from "10.0.0.7"')
     expected["sidecar.suspect.output.age", worst] = 76
+    expected["sidecar.heartbeat.delay", labels(**whose)] = 61
     lost = labels(family="other", trace_id=seen.gone.trace_id, session="")
     expected["sidecar.lost.timestamp", lost] = seen.unix_s
     for (name, series), value in expected.items():

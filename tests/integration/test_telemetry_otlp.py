@@ -310,10 +310,11 @@ def play_everything(rig: Rig) -> None:
     rig.clock.advance(30)
     lost.judge("sleeping", ["sleeps"])
     rig.lose(lost)
-    overdue = rig.start("npm", sessionId="s-42")  # nothing will end it
+    overdue = rig.start("npm", sessionId="s-42", heartbeatIntervalMs=1000)  # nothing will end it, nor is it heard of
     overdue.write()
     rig.clock.advance(61)
     rig.wait_for_value("sidecar.overdue.output.age", 61)
+    rig.wait_for_value("sidecar.heartbeat.delay", 60)
     rig.settle(overdue)
     for name in SDK_METRICS:  # of the exports so far
         rig.receiver.wait_for_metric(lambda metric, name=name: metric.name == name)

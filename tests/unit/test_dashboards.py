@@ -167,9 +167,9 @@ def test_a_zero_of_labels() -> None:
 
 
 def test_links_of_the_suspects_lead_to_the_trace_and_the_session() -> None:
-    (suspects, overdue, lost) = [panel for panel in MADE["sidecar.json"]["panels"] if panel["type"] == "table"]
+    (suspects, overdue, unheard, lost) = [panel for panel in MADE["sidecar.json"]["panels"] if panel["type"] == "table"]
     assert suspects["fieldConfig"]["overrides"] == overdue["fieldConfig"]["overrides"]
-    links, of_lost = (
+    links, of_unheard, of_lost = (
         {
             link["title"]: link["url"]
             for override in panel["fieldConfig"]["overrides"]
@@ -177,9 +177,9 @@ def test_links_of_the_suspects_lead_to_the_trace_and_the_session() -> None:
             if each["id"] == "links"
             for link in each["value"]
         }
-        for panel in (suspects, lost)
+        for panel in (suspects, unheard, lost)
     )
-    assert links == of_lost
+    assert links == of_unheard == of_lost
     assert set(links) == {"Evidence and spans", "Trace", "The session"}
     for title in ("Evidence and spans", "The session"):
         path, _, query = links[title].partition("?")

@@ -15,7 +15,7 @@ from sidecar.core.verdict_names import ALL, GROUPS, MAY_BE_HUNG, group_of, label
 from sidecar.telemetry.conventions.metrics import METRICS
 from sidecar.telemetry.families import Families
 from sidecar.telemetry.metrics import Metrics, cardinality_limits
-from sidecar.telemetry.suspects import suspects_among, with_suspects
+from sidecar.telemetry.suspects import Suspect, suspects_among, with_suspects
 from sidecar.testing import FakeClock
 from sidecar.testing.scripted import ScriptedCommand
 
@@ -105,8 +105,8 @@ def test_names_units_and_labels_are_the_registrys() -> None:
     rig.end(script)
     read = rig.read()
     # The suspects' ages are put in by the readers; the spool observes itself.
-    named = ("sidecar.suspect.output.age", "sidecar.overdue.output.age", "sidecar.lost.timestamp")
-    elsewhere = {*named, *(name for name in METRICS if name.startswith("sidecar.spool."))}
+    named = ("sidecar.suspect.output.age", "sidecar.overdue.output.age", "sidecar.heartbeat.delay")
+    elsewhere = {*named, "sidecar.lost.timestamp", *(name for name in METRICS if name.startswith("sidecar.spool."))}
     assert set(read) == set(METRICS) - elsewhere
     for name, metric in read.items():
         assert (metric.unit, metric.description) == (METRICS[name].unit, METRICS[name].brief)
@@ -272,12 +272,13 @@ def test_a_command_that_writes_again_is_no_suspect() -> None:
 
 def test_the_most_overdue_command_is_named_whatever_its_verdict() -> None:
     rig = Rig()
-    rig.start("pytest", timeoutMs=600_000).judge("sleeping")
+    quiet = {"heartbeatIntervalMs": 0}  # nobody is missed
+    rig.start("pytest", timeoutMs=600_000, **quiet).judge("sleeping")
     rig.clock.advance(1)
-    probe = rig.start("make", sessionId="s-1")
+    probe = rig.start("make", sessionId="s-1", **quiet)
     probe.judge("network_wait")
     rig.clock.advance(59)
-    rig.start("make").judge("sleeping")
+    rig.start("make", **quiet).judge("sleeping")
     assert rig.metrics.named_commands()[0] == []
     rig.clock.advance(61)
     (overdue,) = rig.metrics.named_commands()[0]
@@ -322,6 +323,49 @@ def test_evidence_of_any_kind_is_a_label() -> None:
     assert labels[0] == ""
     assert labels[1].startswith("\\x1b[2J\\nxxx")
     assert len(labels[1].encode()) <= 200
+
+
+def unheard(rig: Rig) -> list[Suspect]:
+    return [each for each in rig.metrics.named_commands()[0] if each.metric == "sidecar.heartbeat.delay"]
+
+
+def test_a_supervisor_that_says_nothing_is_noticed_beside_others_that_beat() -> None:
+    rig = Rig()
+    stopped = rig.start("make", sessionId="s-1", heartbeatIntervalMs=30_000)
+    beats = rig.start("pytest")
+    talks = rig.start("pytest")
+    stopped.beat("computing")
+    for _ in range(9):
+        assert unheard(rig) == []
+        rig.clock.advance(10)
+        beats.beat("sleeping")
+        talks.write()
+    # A minute beyond its interval; nobody else's matters.
+    (late,) = unheard(rig)
+    assert late.value_s == 60
+    assert set(late.labels) == set(METRICS[late.metric].attributes)
+    assert (late.labels["session"], late.labels["trace_id"]) == ("s-1", stopped.trace_id)
+    stopped.judge("sleeping")
+    assert unheard(rig) == []
+
+
+def test_no_heartbeat_is_overdue_where_none_is_owed() -> None:
+    rig = Rig()
+    rig.start(heartbeatIntervalMs=0)
+    rig.start().judge("output_blocked")
+    rig.start().judge("stopped")
+    rig.clock.advance(9000)
+    assert unheard(rig) == []
+
+
+def test_of_many_the_latest_heartbeats_are_named() -> None:
+    rig = Rig()
+    for number in range(8):
+        rig.start(sessionId=f"s-{number}")
+        rig.clock.advance(10)
+    rig.clock.advance(90)
+    assert [each.labels["session"] for each in unheard(rig)] == [f"s-{number}" for number in range(5)]
+    assert [each.value_s for each in unheard(rig)] == [160, 150, 140, 130, 120]
 
 
 def test_lost_commands_are_named_for_a_quarter_of_an_hour() -> None:

@@ -136,6 +136,15 @@ METRICS: Final = {
             "1840.0",
         ),
         Metric(
+            "sidecar.heartbeat.delay",
+            _GAUGE,
+            "s",
+            ("family", "trace_id", "session"),
+            "By how long a command's heartbeat is overdue: its supervisor says nothing, neither of silence nor of "
+            "output; the worst 5 only, absent below `suspect_after` (60 s)",
+            "310.0",
+        ),
+        Metric(
             "sidecar.lost.timestamp",
             _GAUGE,
             "s",
