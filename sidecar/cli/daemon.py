@@ -126,9 +126,11 @@ def _in_words(answer: dict[str, Any]) -> str:
         _counted(answer["framesReceived"], "frame"),
         f"{_counted(answer['connectionsRefused'], 'connection')} refused",
     ]
-    problems = (answer.get("telemetry") or {}).get("problem_count", 0)
-    if problems:
+    telemetry = answer.get("telemetry") or {}
+    if problems := telemetry.get("problem_count", 0):
         counts.append(f"{_counted(problems, 'telemetry problem')} so far (see --json)")
+    if problem := (telemetry.get("history") or {}).get("problem"):
+        counts.append(f"no history: {problem}")
     return f"running, pid {answer['pid']}, version {answer['version']}, up {up}, on {answer['socket']}: " + ", ".join(
         counts
     )

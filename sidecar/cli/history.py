@@ -1,4 +1,5 @@
-"""`sidecar history`: what ran here lately, from the daemon's local store. Needs no daemon."""
+"""`sidecar history`: what ran here lately, from the daemon's local store. Needs no daemon; one that is there
+is asked what is missing."""
 
 import json
 import os
@@ -9,13 +10,14 @@ from typing import Any, Final, TypeVar
 import click
 
 from sidecar.cli.errors import complain
-from sidecar.cli.parameters import config_parameter
+from sidecar.cli.parameters import config_parameter, daemon_socket
 from sidecar.cli.ps import span_text
 from sidecar.cli.tables import Layout, print_table, unique_prefixes, word
 from sidecar.config import load_settings
-from sidecar.core.errors import UsageError
+from sidecar.core.errors import DaemonUnavailable, UsageError
 from sidecar.core.values import parse_duration, printable
 from sidecar.core.verdict_names import ALL, GROUPS
+from sidecar.daemon.client import status
 from sidecar.history.store import History, HistoryUnavailable, default_path
 
 Record = Mapping[str, Any]
@@ -30,6 +32,7 @@ LAYOUT: Final = Layout(
     least={1: 8, 5: 14, 4: 7},
     spare=(2, 3, 1),
 )
+_STATUS_S: Final = 1.0
 _SEARCHED: Final = 1_000_000
 """With a condition all that is kept is looked at: the store is bounded."""
 
@@ -72,6 +75,8 @@ def history(
         _print_table(found, time.time_ns() // 1_000_000)
     else:
         complain("no such command has ended" if records else "no command has ended yet")
+    if missing := _missing(config_path):
+        complain(missing)
 
 
 def latest(config_path: str | None, limit: int) -> list[dict[str, Any]]:
@@ -98,6 +103,20 @@ def _read(config_path: str | None, ask: Callable[[History], _Answer]) -> _Answer
             store.close()
     except HistoryUnavailable as error:
         raise UsageError(str(error)) from None
+
+
+def _missing(config_path: str | None) -> str | None:
+    """What the daemon says of commands that it could not keep; None where there is none, of either."""
+    try:
+        kept = status(daemon_socket(None, config_path), timeout_s=_STATUS_S)["telemetry"].get("history")
+    except DaemonUnavailable:
+        return None
+    if not kept:
+        return None
+    missing = f"{kept['dropped']} that ended since its start {'is' if kept['dropped'] == 1 else 'are'} missing here"
+    if kept["problem"]:
+        return f"the daemon keeps no history: {kept['problem']}; {missing}"
+    return f"of the commands {missing}"
 
 
 def ending(record: Record) -> str:

@@ -80,6 +80,8 @@ class Command:
         """Its output flows, and is a spinner or a clock: it ends no verdict."""
         self.resumed_ms: deque[int] = deque(maxlen=_RESUMED_KEPT)
         """When output came again after a heartbeat or a verdict, as far as it was told; the latest of them."""
+        self.told_late = False
+        """No frame of it came: it was over when its supervisor's ledger was found."""
         self._received_ns = self._heard_ns = now_ns
         self._elapsed_ms = 0
         self._age_ms = 0

@@ -120,12 +120,13 @@ class Producers:
     def take_up(self, command_id: str, frames: list[dict[str, Any]]) -> None:
         """A command of which only the ledger tells: `frames` as they are there; lost where its end is not."""
         for frame in frames:
-            self._take(frame)
+            self._take(frame, late=True)
         self._lose(command_id)
 
-    def _take(self, frame: dict[str, Any]) -> None:
+    def _take(self, frame: dict[str, Any], *, late: bool = False) -> None:
         try:
             for event in self._registry.feed(frame, self._clock_ns()):
+                event.command.told_late = late
                 self._happened(event)
         except FrameError as error:
             log.warning("an entry of the ledger cannot be: %s", error)

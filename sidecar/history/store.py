@@ -1,5 +1,6 @@
 """The file of the history: SQLite in WAL mode, private, bounded by a number of commands. Whoever opens it may be one of
-several; a file that is broken is put aside and begun anew, since nothing depends on what it says."""
+several; a file that is broken is put aside and begun anew, and one that was taken away is too, since nothing depends on
+what it says."""
 
 import json
 import os
@@ -48,22 +49,26 @@ class History:
         self._path = path
         self._max_commands = max_commands
         self._connection = self._read() if read_only else self._open()
+        self._identity = spool_place.identity(path)
 
-    def add(self, records: Iterable[Record], ended_unix_ms: int) -> None:
-        """Keep commands that have ended. One that is there already stays as it was."""
+    def add(self, ended: Iterable[tuple[int, Record]]) -> None:
+        """Keep commands that have ended: when (Unix ms) and the record. What is there already stays as it was."""
         rows = [
-            (record["commandId"], ended_unix_ms, json.dumps(record, ensure_ascii=False, separators=(",", ":")))
-            for record in records
+            (record["commandId"], ended_unix_ms, json.dumps(record, separators=(",", ":")))
+            for ended_unix_ms, record in ended
         ]
+        if spool_place.identity(self._path) != self._identity:  # somebody has taken it away, or put it aside
+            self._reopen()
         try:
-            with self._connection:
-                self._connection.executemany(
-                    "INSERT INTO commands (id, ended_unix_ms, record) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
-                    rows,
-                )
-                self._connection.execute(
-                    "DELETE FROM commands WHERE number <= (SELECT max(number) FROM commands) - ?", (self._max_commands,)
-                )
+            try:
+                self._insert(rows)
+            except sqlite3.DatabaseError as error:
+                if not _is_broken(error):
+                    raise
+                self._connection.close()
+                self._put_aside()
+                self._reopen()
+                self._insert(rows)
         except sqlite3.Error as error:
             raise HistoryUnavailable(f"cannot write {self._path}: {error}") from None
 
@@ -82,7 +87,7 @@ class History:
             with closing(self._connection.execute(query, (len(prefix), prefix))) as rows:
                 return int(rows.fetchone()[0])
         except sqlite3.Error as error:
-            raise HistoryUnavailable(f"cannot read {self._path}: {error}") from None
+            raise self._unreadable(error) from None
 
     def close(self) -> None:
         self._connection.close()
@@ -93,7 +98,22 @@ class History:
             with closing(self._connection.execute(query, values)) as rows:
                 return [{**json.loads(text), "endUnixMs": ended_unix_ms} for ended_unix_ms, text in rows]
         except (sqlite3.Error, ValueError) as error:
-            raise HistoryUnavailable(f"cannot read {self._path}: {error}") from None
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: Exception) -> HistoryUnavailable:
+        broken = isinstance(error, sqlite3.Error) and _is_broken(error)
+        then = "; the daemon puts it aside when the next command ends" if broken else ""
+        return HistoryUnavailable(f"cannot read {self._path}: {error}{then}")
+
+    def _insert(self, rows: list[tuple[str, int, str]]) -> None:
+        with self._connection:
+            self._connection.executemany(
+                "INSERT INTO commands (id, ended_unix_ms, record) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                rows,
+            )
+            self._connection.execute(
+                "DELETE FROM commands WHERE number <= (SELECT max(number) FROM commands) - ?", (self._max_commands,)
+            )
 
     def _read(self) -> sqlite3.Connection:
         if not os.path.exists(self._path):
@@ -103,8 +123,13 @@ class History:
             connection = _connect(self._path)
             connection.execute("PRAGMA query_only = ON")
         except sqlite3.Error as error:
-            raise HistoryUnavailable(f"cannot read {self._path}: {error}") from None
+            raise self._unreadable(error) from None
         return connection
+
+    def _reopen(self) -> None:
+        self._connection.close()
+        self._connection = self._open()
+        self._identity = spool_place.identity(self._path)
 
     def _open(self) -> sqlite3.Connection:
         self._private(create=True)
@@ -113,15 +138,21 @@ class History:
         except sqlite3.OperationalError as error:  # locked, full, read-only: not the file's fault
             raise HistoryUnavailable(f"cannot open {self._path}: {error}") from None
         except sqlite3.DatabaseError:
-            os.replace(self._path, f"{self._path}.broken")
-            for suffix in ("-wal", "-shm"):
-                if os.path.exists(self._path + suffix):
-                    os.unlink(self._path + suffix)
+            self._put_aside()
             self._private(create=True)
         try:
             return self._prepared()
         except sqlite3.Error as error:
             raise HistoryUnavailable(f"cannot open {self._path}: {error}") from None
+
+    def _put_aside(self) -> None:
+        try:
+            os.replace(self._path, f"{self._path}.broken")
+            for suffix in ("-wal", "-shm"):
+                if os.path.exists(self._path + suffix):
+                    os.unlink(self._path + suffix)
+        except OSError as error:
+            raise HistoryUnavailable(f"{self._path} is broken; delete it ({error.strerror})") from None
 
     def _prepared_in_turn(self) -> sqlite3.Connection:
         """Whoever makes the file, or switches it to WAL, has it alone, and SQLite does not wait for that."""
@@ -156,6 +187,11 @@ class History:
             os.close(spool_place.private_file(self._path, create=create))
         except SpoolUnavailable as error:
             raise HistoryUnavailable(str(error).replace("the spool follows", "the history follows")) from None
+
+
+def _is_broken(error: sqlite3.Error) -> bool:
+    # An error of Python's own has no code.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def _connect(path: str) -> sqlite3.Connection:

@@ -21,6 +21,14 @@ _GATHER_S: Final = 0.2
 _TRY_AGAIN_S: Final = 60.0
 
 
+_SAVE_WAITS_S: Final = 5.0
+"""So long a save waits for the disk that the history is on; the telemetry has been saved before."""
+
+_Ended = tuple[int, Record]
+_Item = _Ended | threading.Event | None
+"""When a command ended (Unix ms) and what is kept of it; a save, to be told when all before it is written; the end."""
+
+
 class RecordingSink:
     """Satisfies TelemetrySink: everything goes on to `inner`. `dropped` counts commands that could not be kept."""
 
@@ -33,8 +41,13 @@ class RecordingSink:
         self._inner = inner
         self._open = open_history
         self._clock_unix_ms = clock_unix_ms
-        self._ended: queue.Queue[tuple[int, Record] | None] = queue.Queue(_QUEUED_AT_MOST)
+        self._ended: queue.Queue[_Item] = queue.Queue(_QUEUED_AT_MOST)
+        self._history: History | None = None
+        self._retry_s = 0.0
+        self._try_again_s = _TRY_AGAIN_S
         self._problem: str | None = None
+        self._unsaved = False
+        """Something has ended since the last save."""
         self.dropped = 0
         self._thread = threading.Thread(target=self._write, name="history", daemon=True)
         self._thread.start()
@@ -44,9 +57,18 @@ class RecordingSink:
         if command.settled is None or command.settled.get("replay"):
             return
         try:
-            self._ended.put_nowait((self._clock_unix_ms(), record_of(command)))
+            self._ended.put_nowait((self._ended_unix_ms(command), record_of(command)))
+            self._unsaved = True  # after: a save that is under way has not waited for it
         except queue.Full:
             self.dropped += 1
+
+    def _ended_unix_ms(self, command: Command) -> int:
+        """By our own clock, which knows of a host that slept meanwhile; of one that had ended before we were there, by
+        what its supervisor wrote down."""
+        began_unix_ms = command.identity.get("startUnixMs")
+        if command.told_late and began_unix_ms is not None and command.settled is not None:
+            return int(began_unix_ms) + int(command.settled["elapsedMs"])
+        return self._clock_unix_ms()
 
     def command_started(self, command: Command) -> None:
         self._inner.command_started(command)
@@ -67,8 +89,21 @@ class RecordingSink:
         self._inner.send_now(everything=everything)
 
     def save(self) -> bool:
-        """The telemetry's alone: what a daemon that is killed had not written of the history yet is not in it."""
-        return self._inner.save()
+        """The telemetry's and the history's: what is in neither yet stays in the ledger, for the next daemon.
+
+        A history that cannot be written holds up nothing for longer than it takes to find out.
+        """
+        saved = self._inner.save()
+        if not self._unsaved:
+            return saved
+        self._unsaved = False
+        written = threading.Event()
+        try:
+            self._ended.put_nowait(written)
+            written.wait(_SAVE_WAITS_S)
+        except queue.Full:
+            pass
+        return saved
 
     def shutdown(self, budget_s: float) -> None:
         """Both within the budget: the history is written while the telemetry is flushed."""
@@ -87,54 +122,58 @@ class RecordingSink:
         return status
 
     def _write(self) -> None:
-        history: History | None = None
-        retry_s = 0.0
-        while (first := self._ended.get()) is not None:
-            batch, is_last = self._gathered(first)
-            if history is None and time.monotonic() >= retry_s:
-                history = self._opened()
-                retry_s = time.monotonic() + _TRY_AGAIN_S
-            if history is not None and not self._added(history, batch):
-                history.close()
-                history = None
-            elif history is None:
+        is_last = False
+        while not is_last:
+            batch, saves, is_last = self._gathered()
+            if batch and not self._kept(batch):
                 self.dropped += len(batch)
-            if is_last:
-                break
-        if history is not None:
-            history.close()
+                self._close()
+            for save in saves:
+                save.set()
+        self._close()
 
-    def _gathered(self, first: tuple[int, Record]) -> tuple[list[tuple[int, Record]], bool]:
-        """What has ended until now, and whether that was the last."""
-        batch = [first]
-        until_s = time.monotonic() + _GATHER_S
-        while (left_s := until_s - time.monotonic()) > 0 and len(batch) < _QUEUED_AT_MOST:
+    def _gathered(self) -> tuple[list[_Ended], list[threading.Event], bool]:
+        """What has ended until now, the saves that wait for it, and whether that was the last."""
+        batch: list[_Ended] = []
+        saves: list[threading.Event] = []
+        until_s: float | None = None
+        while len(batch) < _QUEUED_AT_MOST:
             try:
-                item = self._ended.get(timeout=left_s)
+                item = self._ended.get(timeout=None if until_s is None else max(0.0, until_s - time.monotonic()))
             except queue.Empty:
                 break
             if item is None:
-                return batch, True
+                return batch, saves, True
+            if isinstance(item, threading.Event):
+                saves.append(item)
+                break
             batch.append(item)
-        return batch, False
+            until_s = until_s or time.monotonic() + _GATHER_S
+        return batch, saves, False
 
-    def _opened(self) -> History | None:
+    def _kept(self, batch: list[_Ended]) -> bool:
         try:
-            history = self._open()
+            if self._history is None:
+                if time.monotonic() < self._retry_s:
+                    return False
+                self._retry_s = time.monotonic() + self._try_again_s
+                self._history = self._open()
+            self._history.add(batch)
         except HistoryUnavailable as error:
             self._say(str(error))
-            return None
-        self._problem = None
-        return history
-
-    def _added(self, history: History, batch: list[tuple[int, Record]]) -> bool:
-        try:
-            history.add([record for _, record in batch], batch[-1][0])
-        except HistoryUnavailable as error:
-            self._say(str(error))
-            self.dropped += len(batch)
             return False
+        except Exception as error:
+            # A fault of ours must not end the thread, and with it the history.
+            log.exception("commands that have ended could not be kept")
+            self._problem = f"internal error: {error}"
+            return False
+        self._problem = None
         return True
+
+    def _close(self) -> None:
+        if self._history is not None:
+            self._history.close()
+            self._history = None
 
     def _say(self, problem: str) -> None:
         if problem != self._problem:

@@ -6,6 +6,7 @@ place would have us write somewhere else.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -59,7 +60,8 @@ def private_file(path: str, *, create: bool) -> int:
     except FileNotFoundError:
         raise SpoolUnavailable(f"{path} does not exist") from None
     except OSError as error:
-        raise SpoolUnavailable(f"cannot open {path}: {error.strerror}") from None
+        why = "it is a link, and the spool follows no links" if error.errno == errno.ELOOP else error.strerror
+        raise SpoolUnavailable(f"cannot open {path}: {why}") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:

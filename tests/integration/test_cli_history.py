@@ -5,7 +5,10 @@ import os
 import signal
 import subprocess
 
-from supervised import Installation, stop_daemon, until
+from supervised import Installation, alive, state_of, stop_daemon, until
+
+from sidecar import places
+from sidecar.daemon import client
 
 
 def verb(sidecar: Installation, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -54,6 +57,42 @@ def test_it_is_there_without_a_daemon_and_after_one(sidecar: Installation) -> No
     assert [one["program"] for one in found] == ["true"]
     assert verb(sidecar, "explain", found[0]["commandId"]).returncode == 0
     assert verb(sidecar, "explain", "ffffffff").returncode == 125
+
+
+def test_a_daemon_that_is_killed_loses_none(sidecar: Installation) -> None:
+    def pid() -> int:
+        return int(client.status(sidecar.socket)["pid"])
+
+    def kill() -> None:
+        killed = pid()
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: not alive(killed))
+
+    session = f"killed-{os.getpid()}"
+    flags = ("--session-id", session)
+    ledger = places.ledger_folder(sidecar.socket)
+    assert sidecar.run("true", flags=flags).status == 0
+    until(lambda: set(os.listdir(ledger)) <= {"lock"})  # all that is not there any more is safe
+    kill()
+    found = json.loads(verb(sidecar, "history", "--session-id", session, "--json").stdout)
+    assert [one["program"] for one in found] == ["true"]
+
+    assert verb(sidecar, "daemon", "start").returncode == 0
+    stopped = pid()
+    os.kill(stopped, signal.SIGSTOP)
+    until(lambda: state_of(stopped) == "T")
+    assert sidecar.run("sh", "-c", "exit 3", flags=flags).status == 3
+    os.kill(stopped, signal.SIGKILL)
+    until(lambda: not alive(stopped))
+    assert verb(sidecar, "daemon", "start").returncode == 0
+
+    def told() -> list[dict[str, object]]:
+        return json.loads(verb(sidecar, "history", "--session-id", session, "--json").stdout or "[]")
+
+    until(lambda: len(told()) == 2)
+    last = told()[0]
+    assert (last["program"], last["exitCode"]) == ("sh", 3)
+    assert last["endUnixMs"] == last["startUnixMs"] + last["elapsedMs"]  # type: ignore[operator]
 
 
 def test_where_nothing_has_ended(sidecar: Installation, tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -1,17 +1,10 @@
 """A disk that is full: what the spool keeps, loses and says. On a small file system of its own."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-# A mount in a name space of its own, which is gone with the process; works without root where the kernel lets it.
-MOUNTED = 'mount -t tmpfs -o size=2m,mode=700 none "$1" && shift && exec "$@"'
+from small_disk import on_a_small_disk
 
 PROGRAM = """
 import json, os, sys, time
@@ -63,22 +56,7 @@ print(json.dumps(result))
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = str(tmp_path_factory.mktemp("full"))
-    who = [] if os.getuid() == 0 else ["--map-root-user"]
-    unshare = ["unshare", "--mount", *who, "sh", "-c", MOUNTED, "sh", folder]
-    try:
-        possible = subprocess.run([*unshare, "true"], capture_output=True, text=True, timeout=20)
-    except FileNotFoundError:
-        pytest.skip("there is no unshare(1)")
-    if possible.returncode != 0:
-        pytest.skip(f"no mount in a name space of one's own: {possible.stderr.strip()}")
-    done = subprocess.run(
-        [*unshare, sys.executable, "-c", PROGRAM, folder],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = on_a_small_disk(tmp_path_factory.mktemp("full"), "2m", PROGRAM)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

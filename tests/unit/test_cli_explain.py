@@ -98,7 +98,7 @@ def test_how_many_have_ended_whose_id_begins_so(
     path = default_path(os.environ)
     assert path is not None
     store = History(path, 100)
-    store.add([{"commandId": f"0abc-{number:02}", "program": "make", "elapsedMs": 1} for number in range(23)], 5)
+    store.add((5, {"commandId": f"0abc-{number:02}", "program": "make", "elapsedMs": 1}) for number in range(23))
     store.close()
     assert main(["explain", "0ABC-"]) == 125
     complaint = capsys.readouterr().err

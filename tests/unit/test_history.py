@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -128,15 +130,15 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "state" / "history.db")
 
 
-def records(*names: str) -> list[dict[str, Any]]:
-    return [{"commandId": name, "program": "make", "elapsedMs": 1} for name in names]
+def records(*names: str, ended_unix_ms: int = 1) -> list[tuple[int, dict[str, Any]]]:
+    return [(ended_unix_ms, {"commandId": name, "program": "make", "elapsedMs": 1}) for name in names]
 
 
 class TestStore:
     def test_the_latest_come_first_and_the_oldest_go(self, path: str) -> None:
         store = History(path, 3)
         for number in range(5):
-            store.add(records(f"id-{number}"), 100 + number)
+            store.add(records(f"id-{number}", ended_unix_ms=100 + number))
         assert [(one["commandId"], one["endUnixMs"]) for one in store.latest(10)] == [
             ("id-4", 104),
             ("id-3", 103),
@@ -146,13 +148,13 @@ class TestStore:
 
     def test_a_command_is_there_once(self, path: str) -> None:
         store = History(path, 10)
-        store.add(records("a", "b"), 1)
-        store.add(records("a", "c"), 2)
+        store.add(records("a", "b"))
+        store.add(records("a", "c", ended_unix_ms=2))
         assert [(one["commandId"], one["endUnixMs"]) for one in store.latest(10)] == [("c", 2), ("b", 1), ("a", 1)]
 
     def test_by_the_beginning_of_an_id_and_nothing_is_a_pattern(self, path: str) -> None:
         store = History(path, 10)
-        store.add(records("01a0", "01b0", "%1a0"), 1)
+        store.add(records("01a0", "01b0", "%1a0"))
         assert [one["commandId"] for one in store.begins_with("01a", 5)] == ["01a0"]
         assert [one["commandId"] for one in store.begins_with("%", 5)] == ["%1a0"]
 
@@ -164,7 +166,7 @@ class TestStore:
     def test_a_link_in_its_place_is_refused(self, path: str, tmp_path: Path) -> None:
         os.makedirs(os.path.dirname(path), 0o700)
         os.symlink(tmp_path / "elsewhere", path)
-        with pytest.raises(HistoryUnavailable, match=r"the history follows no links|cannot open"):
+        with pytest.raises(HistoryUnavailable, match="it is a link, and the history follows no links"):
             History(path, 10)
         assert not (tmp_path / "elsewhere").exists()
 
@@ -173,9 +175,36 @@ class TestStore:
         os.makedirs(os.path.dirname(path), 0o700)
         Path(path).write_bytes(content)
         store = History(path, 10)
-        store.add(records("a"), 1)
+        store.add(records("a"))
         assert len(store.latest(10)) == 1
         assert os.path.exists(f"{path}.broken") == bool(content)
+
+    def test_one_that_breaks_while_it_is_open_is_put_aside(self, path: str) -> None:
+        store = History(path, 1000)
+        store.add(records(*(f"{number}-{'x' * 500}" for number in range(200))))
+        store.close()
+        size_bytes = os.path.getsize(path)
+        store = History(path, 1000)
+        with open(path, "r+b") as file:
+            file.seek(4096)
+            file.write(b"\xa5" * (size_bytes - 4096))
+        with pytest.raises(HistoryUnavailable, match="the daemon puts it aside when the next command ends"):
+            History(path, 1000, read_only=True).latest(1000)
+        store.add(records("a"))
+        assert [one["commandId"] for one in store.latest(10)] == ["a"]
+        assert os.path.getsize(f"{path}.broken") == size_bytes
+
+    def test_one_that_was_taken_away_is_begun_anew(self, path: str) -> None:
+        store = History(path, 10)
+        store.add(records("a"))
+        shutil.rmtree(os.path.dirname(path))
+        store.add(records("b"))
+        assert [one["commandId"] for one in History(path, 10, read_only=True).latest(10)] == ["b"]
+
+    def test_what_is_no_text_is_kept_too(self, path: str) -> None:
+        store = History(path, 10)
+        store.add([(1, {"commandId": "a", "program": "\udcff"})])
+        assert store.latest(1)[0]["program"] == "\udcff"
 
     def test_one_of_another_version_is_put_aside(self, path: str) -> None:
         History(path, 10).close()
@@ -194,7 +223,7 @@ class TestStore:
         def write(name: str) -> None:
             store = History(path, 1000)
             for number in range(50):
-                store.add(records(f"{name}-{number}"), number)
+                store.add(records(f"{name}-{number}", ended_unix_ms=number))
             store.close()
 
         threads = [threading.Thread(target=write, args=(name,)) for name in "ab"]
@@ -270,6 +299,50 @@ class TestWriter:
         assert inner.settled == ["a"]
         assert sink.status() == {"inner": True, "history": {"problem": "no room", "dropped": 1}}
 
+    def test_one_that_was_over_before_we_were_there_did_not_end_now(self, path: str) -> None:
+        sink = RecordingSink(Inner(), lambda: History(path, 10), lambda: 77_000_000)
+        told = Told("a").settle(3)
+        told.command.told_late = True
+        sink.command_settled(told.command)
+        sink.shutdown(5)
+        assert History(path, 10, read_only=True).latest(1)[0]["endUnixMs"] == STARTED["startUnixMs"] + 3000  # type: ignore[operator]
+
+    def test_a_save_is_of_the_history_too(self, path: str) -> None:
+        begun, go_on = threading.Event(), threading.Event()
+
+        class Slow(History):
+            def add(self, ended: Iterable[tuple[int, dict[str, Any]]]) -> None:
+                begun.set()
+                go_on.wait(20)
+                super().add(ended)
+
+        sink = RecordingSink(Inner(), lambda: Slow(path, 10))
+        assert sink.save(), "with nothing to write it waits for nothing"
+        sink.command_settled(Told("a").settle(1).command)
+        saving = threading.Thread(target=sink.save)
+        saving.start()
+        assert begun.wait(20)
+        assert saving.is_alive()
+        go_on.set()
+        saving.join(20)
+        assert [one["commandId"] for one in History(path, 10, read_only=True).latest(10)] == ["a"]
+        sink.shutdown(5)
+
+    def test_a_fault_of_ours_costs_one_batch(self, path: str) -> None:
+        class Faulty(History):
+            def add(self, ended: Iterable[tuple[int, dict[str, Any]]]) -> None:
+                raise KeyError("a fault")
+
+        stores = iter([Faulty, History])
+        sink = RecordingSink(Inner(), lambda: next(stores)(path, 10))
+        sink._try_again_s = 0
+        for name in ("a", "b"):
+            sink.command_settled(Told(name).settle(1).command)
+            sink.save()
+        sink.shutdown(5)
+        assert [one["commandId"] for one in History(path, 10, read_only=True).latest(10)] == ["b"]
+        assert sink.status() == {"inner": True, "history": {"problem": None, "dropped": 1}}
+
 
 ROW = {
     "commandId": "01a23744-2529-7000",
@@ -324,6 +397,26 @@ class TestVerb:
     )
     def test_conditions(self, conditions: tuple[str | None, ...], fits: bool) -> None:
         assert all(condition(ROW) for condition in verb._conditions(*conditions)) is fits
+
+    @pytest.mark.parametrize(
+        ("kept", "said"),
+        [
+            (
+                {"problem": "no room", "dropped": 1},
+                "the daemon keeps no history: no room; 1 that ended since its start is",
+            ),
+            ({"problem": None, "dropped": 3}, "of the commands 3 that ended since its start are missing here"),
+            (None, None),
+        ],
+    )
+    def test_what_the_daemon_could_not_keep_is_told(
+        self, kept: object, said: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SIDECAR_SOCKET", str(tmp_path / "s.sock"))
+        telemetry = {} if kept is None else {"history": kept}
+        monkeypatch.setattr(verb, "status", lambda _path, timeout_s: {"telemetry": telemetry})
+        told = verb._missing(None)
+        assert told is None if said is None else (told or "").startswith(said)
 
     def test_a_condition_that_is_none(self) -> None:
         with pytest.raises(UsageError, match="is no verdict"):
