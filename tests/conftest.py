@@ -16,6 +16,14 @@ import pytest
 
 _E2E_FOLDER = Path(__file__).parent / "e2e"
 
+# A property holds or not, however busy the machine is; and whoever changes nothing has the same examples as before.
+_ANY_MACHINE = hypothesis.settings(
+    deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("any-machine", _ANY_MACHINE)
+# To look for examples that fail: `pytest --hypothesis-profile=explore tests/unit`.
+hypothesis.settings.register_profile("explore", _ANY_MACHINE, derandomize=False, max_examples=1000)
+
 
 def in_ci() -> bool:
     return os.environ.get("CI", "").lower() in ("1", "true", "yes")
@@ -33,8 +41,6 @@ def repeat(request: pytest.FixtureRequest) -> int:
 
 
 def pytest_configure() -> None:
-    # A property holds or not, however busy the machine is.
-    hypothesis.settings.register_profile("any-machine", deadline=None)
     hypothesis.settings.load_profile("any-machine")
     # `pytest &` in a script starts with SIGINT ignored, and so would every program that a test sends one to.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

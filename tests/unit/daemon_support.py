@@ -16,7 +16,7 @@ from sidecar.daemon.server import Server
 from sidecar.daemon.sink import NullSink
 
 Frame = dict[str, Any]
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 def started(command_id: str = "c", seq: int = 0, **extra: object) -> Frame:
@@ -136,7 +136,7 @@ class Daemon:
         self.server.start()
         self._ready.set()
         await self.server.stop_requested.wait()
-        await self.server.stop(0.5)
+        await self.server.stop(WAIT_S)
 
     def __enter__(self) -> Self:
         self._thread.start()

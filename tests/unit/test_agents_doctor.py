@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -66,12 +65,10 @@ class TestAsking:
     def test_what_hangs_costs_its_own_line_only(self) -> None:
         end = threading.Event()
         fine = Check("b", OK, "fine")
-        started = time.monotonic()
-        found = ask([("a", lambda: [Check("a", OK, str(end.wait(30)))]), ("b", lambda: [fine])], limit_s=0.3)
+        found = ask([("a", lambda: [Check("a", OK, str(end.wait(60)))]), ("b", lambda: [fine])], limit_s=1.0)
         end.set()
         assert [check.status for check in found] == [PROBLEM, OK]
-        assert "no answer within 0.3 s" in found[0].text
-        assert time.monotonic() - started < 20
+        assert "no answer within 1 s" in found[0].text
 
     def test_what_raises_is_an_answer_in_one_line(self) -> None:
         def broken() -> list[Check]:

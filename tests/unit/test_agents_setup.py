@@ -123,7 +123,7 @@ class TestEach:
         assert "sidecar:" not in str(world.seen())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_settings_of_any_shape_come_back_to_the_byte(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

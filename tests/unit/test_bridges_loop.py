@@ -175,7 +175,7 @@ def test_a_client_that_is_slow_at_the_agents_end_gets_all_of_it(
     reader.start()
     ending = run(agent, Said(), cast(News, NoNews()), cast(SignalSource, signals), client=(client_out, client_in))
     os.close(client_in)
-    reader.join(10)
+    reader.join(60)
     os.write(hold, b"x\n")
     assert ending == (0, None)
     assert got == bytes(size)
@@ -205,7 +205,7 @@ def test_a_client_is_told_that_the_agent_reads_no_more(pipes: Callable[[], tuple
         3,
         None,
     )
-    writer.join(10)
+    writer.join(60)
     assert failures == [errno.EPIPE]
 
 

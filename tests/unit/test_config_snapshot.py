@@ -266,7 +266,7 @@ LINES = st.lists(st.sampled_from(sorted(TOML_VALUES)), unique=True, max_size=4).
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(LINES, st.sampled_from([{}, {"SIDECAR_TIMEOUT": "3s"}, {"SIDECAR_PTY": "no", "SIDECAR_INLINE": "1"}]))
 def test_fast_and_full_agree_on_files(place, lines, variables):
     environ, user, _ = place

@@ -19,7 +19,7 @@ from sidecar.supervisor.ledger import enter
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 SECOND_NS = 1_000_000_000
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 def nobody(command_id: str) -> bool:

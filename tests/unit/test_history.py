@@ -276,7 +276,7 @@ class TestWriter:
         sink = RecordingSink(inner, lambda: History(path, 10), lambda: 77)
         for name in ("a", "b"):
             sink.command_settled(Told(name).settle(1).command)
-        sink.shutdown(5)
+        sink.shutdown(60)
         assert inner.settled == ["a", "b"]
         kept = History(path, 10, read_only=True).latest(10)
         assert [(one["commandId"], one["endUnixMs"]) for one in kept] == [("b", 77), ("a", 77)]
@@ -285,7 +285,7 @@ class TestWriter:
     def test_a_replayed_end_is_not_of_now(self, path: str) -> None:
         sink = RecordingSink(Inner(), lambda: History(path, 10))
         sink.command_settled(Told("a").settle(1, replay=True).command)
-        sink.shutdown(5)
+        sink.shutdown(60)
         assert not os.path.exists(path)
 
     def test_without_a_place_the_telemetry_goes_on_and_the_status_says_so(self) -> None:
@@ -295,7 +295,7 @@ class TestWriter:
         inner = Inner()
         sink = RecordingSink(inner, refuse)
         sink.command_settled(Told("a").settle(1).command)
-        sink.shutdown(5)
+        sink.shutdown(60)
         assert inner.settled == ["a"]
         assert sink.status() == {"inner": True, "history": {"problem": "no room", "dropped": 1}}
 

@@ -17,7 +17,7 @@ def daemon(tmp_path: Path) -> Iterator[socket.socket]:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "s.sock"))
     listener.listen()
-    listener.settimeout(10)
+    listener.settimeout(60)
     yield listener
     listener.close()
 
@@ -76,9 +76,10 @@ def test_through_a_link_too(daemon: socket.socket, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["none", "file", "a" * 110, "s.sock\0", "no/such/folder", "s.sock/below"])
 def test_where_nobody_listens_nothing_stays_open(daemon: socket.socket, tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
-    before = os.listdir("/proc/self/fd")
+    before = set(os.listdir("/proc/self/fd"))
     assert connect(str(tmp_path / name)) is None
-    assert os.listdir("/proc/self/fd") == before
+    # What earlier tests have left to the garbage collector may go meanwhile.
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 def test_without_libc_it_is_left_to_the_long_way(daemon: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:

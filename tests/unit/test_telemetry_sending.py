@@ -110,7 +110,7 @@ def _waiting(spool: Spool) -> int:
 def test_what_waits_is_joined_into_one_message() -> None:
     collector = Collector(TAKEN)
     sender, spool, said = _sender(collector, b"a", b"b", b"c")
-    sender.drain(time.monotonic() + 5)
+    sender.drain(time.monotonic() + 60)
     assert collector.came == [b"abc"]
     assert (_waiting(spool), said) == (0, [])
 
@@ -118,7 +118,7 @@ def test_what_waits_is_joined_into_one_message() -> None:
 def test_what_is_refused_does_not_take_its_neighbours_along() -> None:
     collector = Picky(TAKEN)
     sender, spool, said = _sender(collector, b"a", b"x", b"c")
-    sender.drain(time.monotonic() + 5)
+    sender.drain(time.monotonic() + 60)
     assert collector.came == [b"axc", b"a", b"x", b"c"]
     assert _waiting(spool) == 0
     assert spool.dropped() == {"traces": 1}
@@ -135,18 +135,18 @@ def test_what_is_too_large_for_something_on_the_way_goes_in_smaller_parts() -> N
     bodies = [bytes([number]) * 120_000 for number in range(6)]
     sender, spool, _ = _sender(collector, *bodies)
     sender.start()
-    deadline_s = time.monotonic() + 5
+    deadline_s = time.monotonic() + 60
     while _waiting(spool) and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert b"".join(body for body in collector.came if len(body) <= 300_000) == b"".join(bodies)
-    sender.begin_end(time.monotonic() + 5)
+    sender.begin_end(time.monotonic() + 60)
     assert sender.end()
 
 
 def test_at_the_end_one_failure_is_enough() -> None:
     collector = Collector(LATER)
     sender, spool, _ = _sender(collector, b"a", b"b")
-    sender.drain(time.monotonic() + 5)
+    sender.drain(time.monotonic() + 60)
     assert collector.came == [b"ab"]
     assert _waiting(spool) == 2
     assert "HTTP status 503" in sender.last_problem
@@ -156,13 +156,13 @@ def test_the_thread_tries_until_it_is_taken_and_then_ends() -> None:
     collector = Collector(LATER, LATER, LATER, TAKEN)
     sender, spool, said = _sender(collector, b"a")
     sender.start()
-    deadline_s = time.monotonic() + 5
+    deadline_s = time.monotonic() + 60
     while _waiting(spool) and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert collector.came == [b"a"] * 4
     assert len(said) == 3
     sender.add(b"b", 1)
-    sender.begin_end(time.monotonic() + 5)
+    sender.begin_end(time.monotonic() + 60)
     assert sender.end()
     assert collector.came[4:] == [b"b"]
     assert _waiting(spool) == 0
@@ -179,10 +179,10 @@ def test_a_fault_of_ours_is_told_and_does_not_end_the_thread() -> None:
     collector = Broken(TAKEN)
     sender, spool, said = _sender(collector, b"a")
     sender.start()
-    deadline_s = time.monotonic() + 5
+    deadline_s = time.monotonic() + 60
     while _waiting(spool) and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert collector.came == [b"a"] * 2
     assert "ours" in said[0]
-    sender.begin_end(time.monotonic() + 5)
+    sender.begin_end(time.monotonic() + 60)
     assert sender.end()

@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -277,15 +276,17 @@ def test_a_file_that_was_removed_is_made_anew(path: Path) -> None:
     assert rig.bodies() == [b"2"]
 
 
-def test_a_locked_file_costs_a_moment_and_is_used_again_later(path: Path) -> None:
+def test_a_locked_file_costs_a_moment_and_is_used_again_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = []
+    add = SpoolFile.add
+    monkeypatch.setattr(SpoolFile, "add", lambda *given: waits.append(given) or add(*given))
     rig = Rig(path)
     rig.add(b"1")
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN EXCLUSIVE")
-        before_s = time.monotonic()
+        waits.clear()
         rig.add(b"2", b"3", b"4")
-        # One wait for all of them.
-        assert time.monotonic() - before_s < 1.0
+        assert len(waits) == 1, "one for all of them"
         assert len(rig.said) == 1
         assert "locked" in rig.said[0]
         other.execute("COMMIT")
@@ -436,18 +437,22 @@ def test_a_killed_process_leaves_what_it_added_and_is_inherited_from_once(path: 
             thread.start()
         for thread in threads:
             thread.join()
-        inherited = [body for heir in heirs for body in heir.bodies(to="here")]
+
+        def heired() -> list[bytes]:
+            return [body for heir in heirs for body in heir.bodies(to="here")]
+
+        while not (inherited := heired()):  # both may have found the file locked for longer than a try waits
+            for heir in heirs:
+                heir.spool.save()
+                heir.spool.adopt("traces", "here")
         assert sorted(inherited) == sorted(b"a-%d" % number for number in range(30))
         # b lives, and keeps its own.
         adders[1].kill()
         adders[1].wait()
         # It is tried again and again: a try may find the file locked for longer than it waits.
-        for _ in range(100):
+        while not (of_b := [body for body in heirs[0].bodies(to="here") if body.startswith(b"b-")]):
             heirs[0].spool.save()
             heirs[0].spool.adopt("traces", "here")
-            of_b = [body for body in heirs[0].bodies(to="here") if body.startswith(b"b-")]
-            if of_b:
-                break
         assert len(of_b) == 30
     finally:
         for adder in adders:
@@ -461,7 +466,7 @@ def test_how_it_is_can_be_asked_while_the_disk_is_slow(path: Path) -> None:
         asked: list[object] = []
         thread = threading.Thread(target=lambda: asked.extend((rig.spool.problem, rig.spool.dropped())))
         thread.start()
-        thread.join(5)
+        thread.join(60)
         assert asked == ["", {}]
 
 

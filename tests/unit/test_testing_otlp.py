@@ -30,7 +30,7 @@ def _post(url: str, body: bytes, **headers: str) -> int:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
-        with opener.open(request, timeout=5) as response:
+        with opener.open(request, timeout=60) as response:
             return int(response.status)
     except urllib.error.HTTPError as error:
         return error.code
@@ -116,7 +116,7 @@ def test_clock() -> None:
 def test_a_receiver_that_stops_hangs_up() -> None:
     with OtlpReceiver() as receiver:
         address = receiver.http_endpoint.removeprefix("http://")
-        kept = http.client.HTTPConnection(address, timeout=5)
+        kept = http.client.HTTPConnection(address, timeout=60)
         kept.request("POST", "/v1/traces", _request("kept alive"))
         assert kept.getresponse().read() == b""
 
