@@ -66,19 +66,25 @@ def alertmanager_file(p: Parameters, webhook: str) -> str:
 
 
 def inhibitions(p: Parameters) -> list[dict[str, list[str]]]:
-    """What says the same again, only worse: hung over silent, of one command; a dead producer over all of its host."""
+    """What says the same again, only worse: hung over silent, of one command; a dead producer over all of its host, and
+    over the target that its series come from: its own page, or a Collector (whose address they bear, `job` and
+    `instance` being the daemon's)."""
     return [
         _silences(p, "CommandHung", ["CommandSilentTooLong"], ["job", "instance", "trace_id"]),
         _silences(p, "CommandAwaitingInput", ["CommandSilentTooLong"], ["job", "instance", "trace_id"]),
         _silences(p, "DaemonLoopStuck", ["HeartbeatLost", "CommandSilentTooLong"], ["job", "instance"]),
         _silences(p, "ProducerDeadWithWorkInFlight", ["TargetDown", "HeartbeatLost"], ["job", "instance"]),
+        # To Alertmanager a label that is on neither is equal: it has to be there.
+        _silences(p, "ProducerDeadWithWorkInFlight", ["TargetDown"], ["collector"], ['collector!=""']),
     ]
 
 
-def _silences(p: Parameters, source: str, targets: list[str], equal: list[str]) -> dict[str, list[str]]:
+def _silences(
+    p: Parameters, source: str, targets: list[str], equal: list[str], both: Iterable[str] = ()
+) -> dict[str, list[str]]:
     names = "|".join(p.prefix + target for target in targets)
     return {
-        "source_matchers": [f'alertname="{p.prefix}{source}"'],
-        "target_matchers": [f'alertname=~"{names}"'],
+        "source_matchers": [f'alertname="{p.prefix}{source}"', *both],
+        "target_matchers": [f'alertname=~"{names}"', *both],
         "equal": equal,
     }

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PAGE, TICKET, NONE = "page", "ticket", "none"
 
 _HOST = "job, instance, host_name"
+# The Collector by way of which a series came, where the scrape job says so: docs/collector.md.
+_COLLECTOR = "collector"
 _COMMAND = f"{_HOST}, family, trace_id, session"
 # By way of a Collector a host has its name; what is scraped itself has only its address.
 _MACHINE = "{{ or $labels.host_name $labels.instance }}"
@@ -134,7 +136,7 @@ def _producers(p: Parameters) -> Iterator[Alert]:
     yield Alert(
         "TargetDown",
         TICKET,
-        f"max by (job, instance) (up{{{p.selector}}}) == 0\n"
+        f"max by (job, instance, {_COLLECTOR}) (up{{{p.selector}}}) == 0\n"
         # A daemon that is scraped itself, and ended because nothing was left to do.
         f"unless on (job, instance)\n"
         f"sum by (job, instance) (last_over_time(sidecar_commands_active{{{p.selector}}}"
@@ -146,13 +148,17 @@ def _producers(p: Parameters) -> Iterator[Alert]:
     yield Alert(
         "ProducerDeadWithWorkInFlight",
         PAGE,
-        f"max by ({_HOST}) (\n  time() - last_over_time({loop}[{kept}])\n) > {p.dead_age_s}\n"
+        f"max by ({_HOST}, {_COLLECTOR}) (\n  time() - last_over_time({loop}[{kept}])\n) > {p.dead_age_s}\n"
         f"and on (job, instance)\n"
         f"sum by (job, instance) (last_over_time(sidecar_commands_active{{{p.selector}}}[{kept}])) > 0\n"
         f"unless on (job, instance)\ntimestamp({loop}) > time() - {p.fresh_s}",
         f"Nothing from the daemon on {_MACHINE} for {_LONG}, and commands were running",
         "The machine, the daemon or the way from it is gone (instance {{ $labels.instance }}); for as long nobody "
-        "watches those commands. Silent there then: " + _silent_there(kept),
+        "watches those commands. Silent there then: "
+        + _silent_there(kept)
+        # TargetDown is held back meanwhile.
+        + " Not to be scraped now: "
+        + _listed(f"up{{{p.selector}}} == 0", "", "{{ .Labels.instance }} ({{ .Labels.job }}); "),
     )
     yield Alert(
         "DaemonLoopStuck",

@@ -313,12 +313,13 @@ def _daemons() -> list[Case]:
     loop, active = "sidecar_daemon_loop_timestamp_seconds", "sidecar_commands_active"
     suspect = "sidecar_suspect_output_age_seconds"
 
-    def dead(number: int, shown: str, suspects: str = "none.") -> Firing:
+    def dead(number: int, shown: str, suspects: str = "none.", **collector: str) -> Firing:
+        down = "".join(f"{address} (sidecar-gateways); " for address in collector.values()) or "none."
         return Firing(
-            {**host(number), "severity": "page"},
+            {**host(number), **collector, "severity": "page"},
             f"Nothing from the daemon on build-{number} for {shown}, and commands were running",
             f"The machine, the daemon or the way from it is gone (instance i-{number}); for as long nobody watches "
-            f"those commands. Silent there then: {suspects}",
+            f"those commands. Silent there then: {suspects} Not to be scraped now: {down}",
         )
 
     def stuck(number: int, shown: str, overdue: str = "none.") -> Firing:
@@ -356,6 +357,25 @@ def _daemons() -> list[Case]:
                 (450, (dead(1, "2m 30s", suspects), dead(4, "7m 30s"), dead(5, "2m 31s"))),
                 (3870, (dead(1, "59m 30s", suspects), dead(4, "1h 4m 30s"), dead(5, "59m 31s"))),
                 (3930, ()),
+            ),
+        ),
+        Case(
+            "ProducerDeadWithWorkInFlight",
+            "behind a Collector that is gone; one whose series are another's by then is alive",
+            {
+                series("up", job="sidecar-gateways", instance="gw-1:8889", collector="gw-1:8889"): f"1x9 0x{LONG_OPEN}",
+                series("up", job="sidecar-gateways", instance="gw-2:8889", collector="gw-2:8889"): f"1x{LONG_OPEN}",
+                series(loop, **host(), collector="gw-1:8889"): "0+30x9 stale",
+                series(active, **host(), family="npm", state="silent", collector="gw-1:8889"): "1x9 stale",
+                series(loop, **host(2), collector="gw-1:8889"): "0+30x9 stale",
+                series(active, **host(2), family="npm", state="silent", collector="gw-1:8889"): "1x9 stale",
+                series(loop, **host(2), collector="gw-2:8889"): "_x10 300+30x20 stale",
+                series(active, **host(2), family="npm", state="silent", collector="gw-2:8889"): "_x10 1x20 stale",
+            },
+            (
+                (390, ()),
+                (420, (dead(1, "2m 30s", collector="gw-1:8889"),)),
+                (900, (dead(1, "10m 30s", collector="gw-1:8889"),)),
             ),
         ),
         Case(

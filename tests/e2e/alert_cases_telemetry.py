@@ -212,6 +212,25 @@ def _about_alerting() -> list[Case]:
         ),
         Case(
             "TargetDown",
+            "a Collector, as its scrape job names it",
+            {series("up", job="sidecar", instance="gw-1:8889", collector="gw-1:8889"): "0x9 1x10"},
+            (
+                (90, ()),
+                (
+                    120,
+                    (
+                        Firing(
+                            {"job": "sidecar", "instance": "gw-1:8889", "collector": "gw-1:8889", "severity": "ticket"},
+                            "gw-1:8889 (sidecar) cannot be scraped",
+                            down.description,
+                        ),
+                    ),
+                ),
+                (300, ()),
+            ),
+        ),
+        Case(
+            "TargetDown",
             "a daemon that is scraped itself: with a command; idle when it ended, which is known for an hour",
             {
                 **_scraped_itself("10.0.0.7:9464", "1"),

@@ -9,9 +9,12 @@ from typing import Any
 
 from backends import Backend, free_port, get, tool
 
+COLLECTOR = {"source_labels": ["__address__"], "target_label": "collector"}
+
 
 class Prometheus(Backend):
-    """Debian's Prometheus, which scrapes each of `targets` (job name -> host:port) once a second."""
+    """Debian's Prometheus, which scrapes each of `targets` (job name -> host:port) once a second; one is a Collector
+    where the job's name says so."""
 
     name = "prometheus"
 
@@ -27,6 +30,7 @@ class Prometheus(Backend):
             "scrape_configs": [
                 # As docs/collector.md says.
                 {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [target]}]}
+                | ({"relabel_configs": [COLLECTOR]} if "collector" in job else {})
                 for job, target in targets.items()
             ],
         }
@@ -90,7 +94,11 @@ class Alertmanager(Backend):
         alerts = json.loads(get(f"http://{self.address}/api/v2/alerts?active=true"))
         return [alert["labels"] for alert in alerts]
 
-    def inhibited(self) -> set[str]:
-        """The names of the alerts that another one keeps back now."""
+    def inhibited(self) -> set[tuple[str, str]]:
+        """(name, instance) of the alerts that another one keeps back now."""
         alerts = json.loads(get(f"http://{self.address}/api/v2/alerts?inhibited=true"))
-        return {alert["labels"]["alertname"] for alert in alerts if alert["status"]["inhibitedBy"]}
+        return {
+            (alert["labels"]["alertname"], alert["labels"].get("instance", ""))
+            for alert in alerts
+            if alert["status"]["inhibitedBy"]
+        }

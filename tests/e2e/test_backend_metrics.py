@@ -19,8 +19,9 @@ from stack import Stack
 
 from sidecar.telemetry.conventions.metrics import DURATION_BOUNDS_S, METRICS, Metric
 
-# Of whom a series is. By way of the Collector `instance` is the daemon's id; what is scraped itself has its address.
-OF_COLLECTOR = {"job", "instance", "host_name"}
+# Of whom a series is. By way of the Collector `instance` is the daemon's id, and `collector` whom Prometheus scrapes;
+# what is scraped itself has its address.
+OF_COLLECTOR = {"job", "instance", "host_name", "collector"}
 OF_DAEMON = {"job", "instance"}
 ROUTES = [pytest.param("collector", OF_COLLECTOR, id="collector"), pytest.param("daemon", OF_DAEMON, id="daemon")]
 TRACEPARENT, TRACE_ID, _ = new_trace()

@@ -12,11 +12,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from backends import eventually
+from backends import Collector, eventually, free_port
 from installed import SCRIPT, Sidecar, new_trace
 from prometheus_backend import Alertmanager, Prometheus
 from stack import Stack
@@ -41,16 +42,18 @@ FAST = Parameters(
 DEADLOCK = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
 SERVER = "import socket\ns = socket.create_server(('127.0.0.1', 0))\nwhile True: s.accept()[0].close()"
 LIMITED = ("--timeout", "10m")
+PRINTED = {"TRACES_EXPORTER": "debug", "LOGS_EXPORTER": "debug", "DEBUG_VERBOSITY": "basic"}
 
 
 class Webhook:
     """What Alertmanager sent: (status, alert's name, its trace or family), each once. The Watchdog fires always.
 
-    `told` is the latest description of each that fired, by name and trace or family.
+    `told` is the latest description of each that fired, by name and trace or family; `fired` has name and instance.
     """
 
     def __init__(self) -> None:
         self.seen: set[tuple[str, str, str]] = set()
+        self.fired: set[tuple[str, str]] = set()
         self.told: dict[tuple[str, str], str] = {}
         self.url = ""
 
@@ -61,6 +64,7 @@ class Webhook:
             self.seen.add((alert["status"], name, whose))
             if alert["status"] == "firing":
                 self.told[name, whose] = alert["annotations"]["description"]
+                self.fired.add((name, labels.get("instance", "")))
 
     def of(self, status: str) -> set[tuple[str, str]]:
         return {(name, whose) for was, name, whose in self.seen if was == status and name != "Watchdog"}
@@ -158,9 +162,51 @@ def test_exactly_the_right_alerts_come_and_go(stack: Stack, tmp_path: Path) -> N
         assert hook.of("firing") == expected
 
 
+@pytest.mark.timeout(180)
+def test_a_producer_that_is_dead_holds_back_the_target_by_both_ways(tmp_path: Path) -> None:
+    """A daemon behind a Collector, and one that is scraped itself; both ways break. A third target is down alone."""
+    port, nobody, nowhere = free_port(), f"127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
+    chosen = replace(FAST, dead_age_s=8, down_for_s=12)
+    with (
+        webhook() as hook,
+        Collector(tmp_path, **PRINTED) as collector,
+        Sidecar(tmp_path, collector.http) as behind,
+        Sidecar(tmp_path, nowhere, PROMETHEUS_PORT=str(port)) as scraped,
+        Alertmanager(tmp_path, manager_config(hook.url)) as alertmanager,
+        Prometheus(
+            tmp_path,
+            {
+                "sidecar-collector": collector.prometheus,
+                "sidecar-daemons": f"127.0.0.1:{port}",
+                "sidecar-collector-of-nobody": nobody,
+            },
+            rules_file(alerts(chosen), chosen),
+            alertmanager.address,
+        ) as prometheus,
+    ):
+        for sidecar in (behind, scraped):
+            sidecar.start("sleep", "600", options=LIMITED)
+        running = 'sidecar_commands_active{family="sleep",state="silent"} == 1'
+        known = f"{running} and on () count({running}) == 2"
+        found = eventually("both are known", lambda: prometheus.ask(known))
+        daemons = {labels["instance"] for labels, _ in found}
+        assert f"127.0.0.1:{port}" in daemons
+        collector.stop(signal.SIGKILL)
+        # One that is killed is started again by a supervisor.
+        with _held(scraped.status()["pid"]):
+            held_back = {("TargetDown", collector.prometheus), ("TargetDown", f"127.0.0.1:{port}")}
+            eventually("the targets are down, and held back", lambda: held_back <= alertmanager.inhibited(), 60)
+            expected = {("ProducerDeadWithWorkInFlight", instance) for instance in daemons} | {("TargetDown", nobody)}
+            eventually("the producers, and the lone target", lambda: expected <= hook.fired, 60)
+            assert {each for each in hook.fired if each[0] != "Watchdog"} == expected
+            assert alertmanager.inhibited() == held_back
+            told = hook.told["ProducerDeadWithWorkInFlight", ""]
+            assert all(f" {instance} (sidecar-" in told for _, instance in {*held_back, ("TargetDown", nobody)})
+
+
 def _inhibited(prometheus: Prometheus, alertmanager: Alertmanager, trace_id: str) -> bool:
     asked = f'ALERTS{{alertname="CommandSilentTooLong",alertstate="firing",trace_id="{trace_id}"}}'
-    return bool(prometheus.ask(asked)) and "CommandSilentTooLong" in alertmanager.inhibited()
+    return bool(prometheus.ask(asked)) and "CommandSilentTooLong" in dict(alertmanager.inhibited())
 
 
 @contextmanager
@@ -171,11 +217,18 @@ def _stopped(sidecar: Sidecar, traceparent: str, trace_id: str) -> Iterator[None
         "the daemon knows it",
         lambda: trace_id in [each.get("traceId") for each in client.request(sidecar.socket_path, "list")],
     )
-    supervisor.send_signal(signal.SIGSTOP)
+    with _held(supervisor.pid):
+        yield
+
+
+@contextmanager
+def _held(pid: int) -> Iterator[None]:
+    """A process that is stopped for so long."""
+    os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        supervisor.send_signal(signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager

@@ -56,22 +56,33 @@ def test_what_is_inhibited_resolves_before_what_inhibits_it() -> None:
     """The order of the rules is that in which Alertmanager hears of them."""
     order = [alert.name for alert in ALERTS]
     for rule in inhibitions(P):
-        (source,), (targets,) = rule["source_matchers"], rule["target_matchers"]
+        source, targets = rule["source_matchers"][0], rule["target_matchers"][0]
         for target in targets.split('"')[1].split("|"):
             assert order.index(target) < order.index(source.split('"')[1])
 
 
 def test_what_is_inhibited_exists() -> None:
     names = {alert.name for alert in ALERTS}
-    pairs = {}
+    pairs: dict[tuple[str, str], list[list[str]]] = {}
     for rule in inhibitions(P):
-        (source,), (target,) = rule["source_matchers"], rule["target_matchers"]
+        source, target = rule["source_matchers"][0], rule["target_matchers"][0]
         assert source.split('"')[1] in names
+        # What is not on the alert is equal on both: but for these three each label has to be there.
+        demanded = [label for label in rule["equal"] if label not in ("job", "instance", "trace_id")]
+        for matchers in (rule["source_matchers"], rule["target_matchers"]):
+            assert matchers[1:] == [f'{label}!=""' for label in demanded]
         for each in target.split('"')[1].split("|"):
             assert each in names
-            pairs[source.split('"')[1], each] = rule["equal"]
-    assert pairs["CommandHung", "CommandSilentTooLong"] == ["job", "instance", "trace_id"]
-    assert ("ProducerDeadWithWorkInFlight", "TargetDown") in pairs
+            pairs.setdefault((source.split('"')[1], each), []).append(rule["equal"])
+    assert pairs["CommandHung", "CommandSilentTooLong"] == [["job", "instance", "trace_id"]]
+    # Of a daemon that is scraped itself; of all that are behind a Collector.
+    assert pairs["ProducerDeadWithWorkInFlight", "TargetDown"] == [["job", "instance"], ["collector"]]
+
+
+@pytest.mark.parametrize("path", ["docs/collector.md", "deploy/compose/prometheus.yaml"])
+def test_a_scrape_job_says_by_way_of_which_collector_a_series_came(path: str) -> None:
+    text = (HERE.parents[1] / path).read_text(encoding="utf-8")
+    assert "- {source_labels: [__address__], target_label: collector}\n" in text
 
 
 def test_other_parameters_are_taken(tmp_path: Path) -> None:
