@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,15 +54,14 @@ def test_the_helpers_of_job_control_go_with_a_killed_supervisor_and_at_the_end(s
         with screen(sidecar, *words, bare=True) as shown:
             command = int(shown.read_until(b".\r\n").rpartition(b"pid=")[2].partition(b".")[0])
             supervisor = int(Path(f"/proc/{command}/stat").read_text().rpartition(")")[2].split()[1])
-            holder = [pid for pid in children(supervisor) if children(pid)]
-            assert len(holder) == 1
-            members = children(holder[0])
+            (holder,) = until(lambda of=supervisor: [pid for pid in children(of) if children(pid)])
+            members = children(holder)
             assert [os.getpgid(pid) for pid in members] == [command]
             if kill:
                 os.kill(supervisor, signal.SIGKILL)
             else:
                 shown.type(b"\n")
-            until(lambda pids=(command, *holder, *members): not any(map(alive, pids)))
+            until(lambda pids=(command, holder, *members): not any(map(alive, pids)))
 
 
 def test_ctrl_c_for_the_group_reaches_all_of_the_commands_group_in_a_terminal(sidecar: Installation) -> None:
@@ -102,12 +102,12 @@ def test_the_core_is_the_commands_alone(sidecar: Installation, tmp_path: Path) -
 
 
 def test_a_timeout_does_not_count_the_time_for_which_all_were_stopped(sidecar: Installation) -> None:
-    flags = ("--timeout", "1500ms")
+    flags = ("--timeout", "3s")
     with sidecar.started("sh", "-c", "echo ready; read x; exit 3", flags=flags, stdin=subprocess.PIPE) as child:
         ready(child)
         os.killpg(child.pid, signal.SIGSTOP)
         until(lambda: state_of(child.pid) == "T")
-        time.sleep(1.6)
+        time.sleep(3.1)
         os.killpg(child.pid, signal.SIGCONT)
         assert child.stdin is not None
         time.sleep(0.2)
@@ -127,8 +127,9 @@ def test_a_timeout_counts_the_time_for_which_the_command_ran_on(sidecar: Install
 
 
 def test_an_agent_that_does_not_read_is_told_as_such_and_not_as_silence(sidecar: Installation) -> None:
-    flags = ("--heartbeat-interval", "200ms")
-    script = "echo ready; head -c 300000 /dev/zero; echo done; sleep .5; exit 3"
+    flags = ("--heartbeat-interval", "500ms")
+    # The shell writes it all itself, so that nothing that has to be started comes between the first byte and the last.
+    script = "echo ready; printf %0300000d 0; echo done; sleep .8; exit 3"
     with watched(sidecar) as watch, sidecar.started("sh", "-c", script, flags=flags) as child:
         assert child.stdout is not None
         command_id = watch.id_of(child.pid)
@@ -146,7 +147,7 @@ def test_an_agent_that_does_not_read_is_told_as_such_and_not_as_silence(sidecar:
                 assert len(child.stdout.read()) == 300000 + len(b"ready\ndone\n")
         kinds = [record.get("type", "beat") for record in seen]
         assert kinds[0] == "verdict"
-        assert "beat" in kinds, "behind it the command was silent for 0.5 s"
+        assert "beat" in kinds, "behind it the command was silent for 0.8 s"
         assert seen[-1]["exitCode"] == 3
         assert seen[-1]["longestSilenceMs"] < 2000
 
@@ -202,15 +203,13 @@ def hanging(tmp_path: Path) -> Iterator[HangingFileSystem]:
 def test_a_process_that_cannot_die_is_named_and_not_waited_for(
     sidecar: Installation, hanging: HangingFileSystem
 ) -> None:
-    flags = ("--timeout", "500ms", "--kill-after", "200ms")
+    flags = ("--timeout", "1500ms", "--kill-after", "200ms")
     words = ("sh", "-c", f"echo ready; cat {hanging.folder}/x; :")
     with watched(sidecar) as watch, sidecar.started(*words, flags=flags) as child:
         ready(child)
         command_id = watch.id_of(child.pid)
         assert hanging.asked.wait(WAIT_S)
-        begin_s = time.monotonic()
         assert child.wait(WAIT_S) == 124
-        assert time.monotonic() - begin_s < 8
         record = watch.end_of(command_id)
         assert record["reason"] == "timeout"
         receipt = record["stop"]
@@ -223,7 +222,7 @@ def test_a_process_that_cannot_die_is_named_and_not_waited_for(
 
 
 def test_the_command_itself_cannot_die(sidecar: Installation, hanging: HangingFileSystem) -> None:
-    flags = ("--timeout", "500ms", "--kill-after", "200ms")
+    flags = ("--timeout", "1500ms", "--kill-after", "200ms")
     with watched(sidecar) as watch, sidecar.started("cat", f"{hanging.folder}/x", flags=flags) as child:
         command_id = watch.id_of(child.pid)
         assert hanging.asked.wait(WAIT_S)
@@ -256,7 +255,11 @@ def test_double_control_c_is_two(sidecar: Installation) -> None:
 def test_supervised_by_timeout_1_the_command_has_its_grace(sidecar: Installation) -> None:
     """coreutils' timeout says TERM to our pid and to the group in one breath: one request, not two."""
     script = "trap 'sleep .4; echo cleaned; exit 7' TERM; echo ready; while :; do sleep .02; done"
-    words = ["timeout", "--preserve-status", "1", *sidecar.words("bash", "-c", script)]
-    for _ in range(3):
-        done = subprocess.run(words, env=sidecar.environ, capture_output=True, timeout=WAIT_S, stdin=subprocess.DEVNULL)
-        assert (done.returncode, done.stdout) == (7, b"ready\ncleaned\n")
+    words = ["timeout", "--preserve-status", "3", *sidecar.words("bash", "-c", script)]
+
+    def run(_: int) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(words, env=sidecar.environ, capture_output=True, timeout=WAIT_S, stdin=subprocess.DEVNULL)
+
+    with ThreadPoolExecutor(3) as pool:
+        for done in pool.map(run, range(3)):
+            assert (done.returncode, done.stdout) == (7, b"ready\ncleaned\n")

@@ -85,35 +85,35 @@ def test_a_flood_on_one_stream_does_not_hold_up_the_other_nor_the_timeout(sideca
     """Nobody reads stdout; stderr flows, and the deadline is met."""
     script = "yes & while :; do echo tick >&2; sleep .05; done"
     begin_s = time.monotonic()
-    with sidecar.started("bash", "-c", script, flags=("--timeout", "1500ms", "--kill-after", "1s")) as child:
+    with sidecar.started("bash", "-c", script, flags=("--timeout", "2500ms", "--kill-after", "1s")) as child:
         assert child.stderr is not None
         ticks = [child.stderr.readline() for _ in range(10)]
         assert ticks == [b"tick\n"] * 10
         assert child.wait(WAIT_S) == 124
-    assert 1.4 < time.monotonic() - begin_s < 6
+    assert 2.5 <= time.monotonic() - begin_s < 15
 
 
 def test_beats_come_on_time_when_a_flood_is_over(sidecar: Installation, listener: FrameListener) -> None:
-    """While bytes flow there is no beat; 300 ms after the last of them there is one, on time."""
+    """While bytes flow there is no beat; a second after the last of them there is one."""
     environ = listener.environ(sidecar.environ)
     script = f"yes | head -c {100 * MB}; exec sleep 30"
-    with sidecar.started("sh", "-c", script, flags=("--heartbeat-interval", "300ms"), env=environ) as child:
+    with sidecar.started("sh", "-c", script, flags=("--heartbeat-interval", "1s"), env=environ) as child:
         assert child.stdout is not None
         received = 0
         while received < 100 * MB:
             received += len(os.read(child.stdout.fileno(), 1 << 20))
         first = listener.until("shell_progress")["shellProgress"]
         assert first["totalBytes"] == 100 * MB
-        assert 295 <= first["lastOutputAgeMs"] < 2000
+        assert 995 <= first["lastOutputAgeMs"] < 10_000
         os.kill(child.pid, signal.SIGTERM)
         child.wait(WAIT_S)
 
 
 def test_a_reader_that_sleeps_is_no_silence_of_the_command(sidecar: Installation, listener: FrameListener) -> None:
     environ = listener.environ(sidecar.environ)
-    with sidecar.started("yes", flags=("--heartbeat-interval", "100ms"), env=environ) as child:
+    with sidecar.started("yes", flags=("--heartbeat-interval", "400ms"), env=environ) as child:
         listener.until("command_started")
-        time.sleep(1.0)  # ten intervals
+        time.sleep(2.0)  # five intervals
         assert [frame for frame in listener.of_type("shell_progress") if "verdict" not in frame] == []
         assert child.poll() is None
         assert child.stdout is not None
@@ -157,10 +157,10 @@ def test_more_output_than_there_are_moments_to_count_it(sidecar: Installation, l
 
 
 def test_a_spinner_is_output_as_it_comes(sidecar: Installation, listener: FrameListener) -> None:
-    script = r"for i in 1 2 3 4 5 6; do printf '\r%d%%' $i; sleep .15; done"
+    script = r"for i in 1 2 3 4 5 6 7 8 9; do printf '\r%d%%' $i; sleep .2; done"
     environ = listener.environ(sidecar.environ)
-    ended = sidecar.run("bash", "-c", script, flags=("--heartbeat-interval", "1s"), env=environ)
-    assert ended.stdout == b"".join(b"\r%d%%" % number for number in range(1, 7))
+    ended = sidecar.run("bash", "-c", script, flags=("--heartbeat-interval", "1500ms"), env=environ)
+    assert ended.stdout == b"".join(b"\r%d%%" % number for number in range(1, 10))
     assert listener.settled()["heartbeatCount"] == 0
     assert listener.settled()["totalLines"] == 1
 
@@ -174,27 +174,27 @@ def test_a_file_that_grows_is_output_although_it_does_not_pass_through_us(
     with (
         (tmp_path / "output").open("wb") as file,
         sidecar.started(
-            "bash", "-c", script, flags=("--heartbeat-interval", "500ms"), env=environ, stdout=file, stderr=file
+            "bash", "-c", script, flags=("--heartbeat-interval", "1s"), env=environ, stdout=file, stderr=file
         ) as child,
     ):
         assert listener.until("command_started")["io"] == "direct"
         first = listener.until("shell_progress")["shellProgress"]
         assert first["totalBytes"] == 8 * len("line 1\n")
         assert first["totalLines"] == 0
-        assert first["elapsedMs"] >= 1150
-        assert 480 <= first["lastOutputAgeMs"] < 1500
+        assert first["elapsedMs"] >= 1650
+        assert 980 <= first["lastOutputAgeMs"] < 10_000
         os.kill(child.pid, signal.SIGTERM)
         child.wait(WAIT_S)
     assert listener.settled()["totalBytes"] == 56
 
 
 def test_silence_into_a_file_ends_a_command_only_when_it_is_silence(sidecar: Installation, tmp_path: Path) -> None:
-    script = "for i in $(seq 12); do echo $i; sleep .1; done"
+    script = "for i in $(seq 20); do echo $i; sleep .1; done"
     with (tmp_path / "output").open("wb") as file:
-        ended = sidecar.run("bash", "-c", script, flags=("--silence-timeout", "700ms"), stdout=file, stderr=file)
+        ended = sidecar.run("bash", "-c", script, flags=("--silence-timeout", "1500ms"), stdout=file, stderr=file)
         assert ended.status == 0
         ended = sidecar.run(
-            "bash", "-c", "echo x; sleep 20", flags=("--silence-timeout", "700ms"), stdout=file, stderr=file
+            "bash", "-c", "echo x; sleep 20", flags=("--silence-timeout", "1500ms"), stdout=file, stderr=file
         )
     assert ended.status == 124
 

@@ -298,8 +298,8 @@ def test_what_others_append_to_the_commands_file_counts_as_its_output(sidecar: I
     """Neither size nor position tells who wrote: docs/supervision.md. So one who shares a log is no silent one."""
     reader, writer = os.pipe()
     with (tmp_path / "log").open("ab", buffering=0) as log, (tmp_path / "log").open("ab", buffering=0) as others:
-        flags = ("--heartbeat-interval", "600ms", "--frames-fd", str(writer))
-        with sidecar.started("sleep", "2", flags=flags, stdout=log, stderr=log, pass_fds=(writer,)) as child:
+        flags = ("--heartbeat-interval", "1500ms", "--frames-fd", str(writer))
+        with sidecar.started("sleep", "2.5", flags=flags, stdout=log, stderr=log, pass_fds=(writer,)) as child:
             os.close(writer)
             while child.poll() is None:
                 others.write(b"12345")

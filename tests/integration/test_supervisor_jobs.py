@@ -8,6 +8,7 @@ import subprocess
 import termios
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from supervised import Installation, alive, on_linux, pid_in, state_of, until
@@ -80,7 +81,9 @@ def shell(sidecar: Installation, flags: tuple[str, ...] | None, *, edits: bool =
 def test_control_z_stops_it_and_fg_continues_it(
     sidecar: Installation, flags: tuple[str, ...] | None, tmp_path: Path
 ) -> None:
-    script = "trap 'echo cont' CONT; echo begun; sleep .3; echo still; read x; echo got $x; exit 3"
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    script = f"trap 'echo cont' CONT; echo begun; sh -c 'read x <{go}'; echo still; read x; echo got $x; exit 3"
     with shell(sidecar, flags) as bash:
         bash.run(tmp_path / "script", script)
         bash.until_text(b"begun\r\n")
@@ -94,6 +97,7 @@ def test_control_z_stops_it_and_fg_continues_it(
         bash.resize((11, 22))
         bash.line("fg")
         bash.line("words")
+        go.write_text("on\n")
         bash.until_text(b"still\r\n")
         assert b"got words\r\n" in bash.prompt()
         bash.line("echo rc=$?; stty size")
@@ -104,13 +108,16 @@ def test_control_z_stops_it_and_fg_continues_it(
 def test_bg_lets_it_run_on_and_reading_stops_it_again(
     sidecar: Installation, flags: tuple[str, ...] | None, tmp_path: Path
 ) -> None:
-    script = "echo begun; sleep .5; echo on; read x; echo got $x; exit 4"
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    script = f"echo begun; sh -c 'read x <{go}'; echo on; read x; echo got $x; exit 4"
     with shell(sidecar, flags) as bash:
         bash.run(tmp_path / "script", script)
         bash.until_text(b"begun\r\n")
         bash.type(b"\x1a")
         assert b"Stopped" in bash.prompt()
         bash.line("bg")
+        go.write_text("on\n")
         bash.until_text(b"on\r\n")
         # Its read stops it; the shell tells of it at its next prompt.
         bash.until_jobs_say(b"Stopped")
@@ -218,8 +225,13 @@ def test_a_suspended_job_is_cancelled_from_elsewhere(
         bash.type(b"\x1a")
         assert b"Stopped" in bash.prompt()
         command = pid_in(tmp_path / "pid")
-        (running,) = [record for record in client.request(sidecar.socket, "list") if record.get("pid") == command]
-        assert running["verdict"] == "stopped"
+
+        def told() -> list[dict[str, Any]]:
+            """The daemon hears of it on a way of its own."""
+            listed = client.request(sidecar.socket, "list")
+            return [record for record in listed if record.get("pid") == command and record.get("verdict") == "stopped"]
+
+        (running,) = until(told)
         done = subprocess.run(
             [sidecar.script, "cancel", running["commandId"]], env=sidecar.environ, capture_output=True, text=True
         )
@@ -275,18 +287,18 @@ def test_keys_that_are_signals_reach_the_script_around_it_too(
 ) -> None:
     """All who are in front of a terminal get them, so that ^C ends a loop, and ^Z stops the job as a whole."""
     with shell(sidecar, flags) as bash:
-        go = tmp_path / "go"
-        os.mkfifo(go)
-        (tmp_path / "loop").write_text(
-            f"for i in 1 2; do {bash.prefix}sh -c 'echo begun$1; read x <{go}; echo got $x' sh $i; done; echo after\n"
-        )
+        # One for each: who opens the other's meanwhile would meet its end.
+        for number in (1, 2):
+            os.mkfifo(tmp_path / f"go{number}")
+        inner = f"echo begun$1; read x <{tmp_path}/go$1; echo got $x"
+        (tmp_path / "loop").write_text(f"for i in 1 2; do {bash.prefix}sh -c '{inner}' sh $i; done; echo after\n")
         bash.line(f"{around} {tmp_path}/loop")
         bash.until_text(b"begun1\r\n")
         bash.type(b"\x1a")
         assert b"Stopped" in bash.prompt()
         bash.line("fg")  # at once: not everybody may have stopped yet
         bash.until_text(b"loop\r\n")
-        go.write_text("words\n")
+        (tmp_path / "go1").write_text("words\n")
         bash.until_text(b"got words\r\nbegun2\r\n")
         bash.type(b"\x03")
         assert b"after" not in bash.prompt()

@@ -33,8 +33,8 @@ def test_a_timeout_terminates_then_kills_the_whole_tree(sidecar: Installation, t
         "trap 'echo heard' TERM; echo ready; while :; do sleep .1; done"
     )
     begin_s = time.monotonic()
-    ended = sidecar.run("bash", "-c", script, flags=("--timeout", "700ms", "--kill-after", "500ms"))
-    assert 1.1 < time.monotonic() - begin_s < 5
+    ended = sidecar.run("bash", "-c", script, flags=("--timeout", "2s", "--kill-after", "1s"))
+    assert 3 <= time.monotonic() - begin_s < 15
     assert (ended.status, ended.stdout) == (124, b"ready\nheard\n")
     assert not alive(pid_in(tmp_path / "child"))
     assert not alive(pid_in(tmp_path / "away"))
@@ -43,14 +43,14 @@ def test_a_timeout_terminates_then_kills_the_whole_tree(sidecar: Installation, t
 def test_a_timeout_of_one_that_obeys_does_not_wait_for_the_kill(sidecar: Installation) -> None:
     begin_s = time.monotonic()
     assert sidecar.run("sleep", "30", flags=("--timeout", "300ms", "--kill-after", "30s")).status == 124
-    assert time.monotonic() - begin_s < 4
+    assert time.monotonic() - begin_s < 15
 
 
 def test_a_timeout_reaches_one_that_is_stopped(sidecar: Installation) -> None:
     begin_s = time.monotonic()
     ended = sidecar.run("bash", "-c", "kill -STOP $$", flags=("--timeout", "300ms", "--kill-after", "30s"))
     assert ended.status == 124
-    assert time.monotonic() - begin_s < 4
+    assert time.monotonic() - begin_s < 15
 
 
 def test_a_command_that_is_in_time_has_its_own_status(sidecar: Installation) -> None:
@@ -177,13 +177,16 @@ def test_a_stopped_and_continued_supervisor_loses_nothing(sidecar: Installation)
 def test_a_job_control_stop_stops_both_and_continues_both(sidecar: Installation, tmp_path: Path) -> None:
     # Not a session's leader: the kernel does not stop an orphaned process group by SIGTSTP.
     with sidecar.started(
-        "sh", "-c", f"echo $$ >{tmp_path}/pid; echo ready; sleep .3; exit 3", start_new_session=False, process_group=0
-    ) as child:
+        "sh", "-c", f"echo $$ >{tmp_path}/pid; echo ready; read x; exit 3",
+        stdin=subprocess.PIPE, start_new_session=False, process_group=0,
+    ) as child:  # fmt: skip
         command = pid_in(tmp_path / "pid")
         assert first_line(child) == b"ready\n"
         os.kill(child.pid, signal.SIGTSTP)
         until(lambda: state_of(child.pid) == "T" and state_of(command) == "T")
         os.killpg(child.pid, signal.SIGCONT)
+        assert child.stdin is not None
+        child.stdin.close()
         assert child.wait(WAIT_S) == 3
 
 

@@ -136,12 +136,12 @@ def test_without_proc_a_timeout_still_ends_the_command(sidecar: Installation) ->
     begin_s = time.monotonic()
     ended = unshared(sidecar, "mount -t tmpfs none /proc", flags="--timeout 300ms", script="exec sleep 30")
     assert ended.status == 124
-    assert time.monotonic() - begin_s < 5
+    assert time.monotonic() - begin_s < 15
 
 
 @in_a_namespace
 def test_without_proc_who_writes_on_is_not_killed_by_our_end(sidecar: Installation, tmp_path: Path) -> None:
-    script = f"(sleep .5; echo late; echo survived >{tmp_path}/after) & echo done"
+    script = f"(sleep 2; echo late; echo survived >{tmp_path}/after) & echo done"
     assert unshared(sidecar, "mount -t tmpfs none /proc", script=script) == (0, b"done\n", b"")
     until(lambda: (tmp_path / "after").exists())
 
@@ -174,7 +174,9 @@ def test_process_1_of_a_container(sidecar: Installation, script: str, status: in
 
 @in_a_namespace
 def test_process_1_reaps_what_others_left_behind(sidecar: Installation) -> None:
-    script = "for i in 1 2 3 4; do (sh -c 'sleep .05' &); done; sleep .4; ps -e -o stat= | grep -c Z"
+    script = "for i in 1 2 3 4; do (sh -c 'sleep .05' &); done; sleep .4; " + (
+        "for i in $(seq 100); do n=$(ps -e -o stat= | grep -c Z); [ $n = 0 ] && break; sleep .1; done; echo $n"
+    )
     assert unshared(sidecar, "", "--mount", "--pid", "--fork", "--mount-proc", script=script).stdout == b"0\n"
 
 
@@ -235,6 +237,9 @@ def test_no_heartbeat_is_made_up_for_a_supervisor_that_was_stopped(sidecar: Inst
             time.sleep(1.2)
             before = len(listener.of_type("shell_progress"))
             os.kill(child.pid, signal.SIGCONT)
-            listener.until("shell_progress", lambda frame: frame["shellProgress"]["elapsedMs"] > 1200)
-            assert len(listener.of_type("shell_progress")) - before <= 2
+            until(lambda: len(listener.of_type("shell_progress")) > before)
+            listener.until("shell_progress", lambda frame: frame["shellProgress"]["elapsedMs"] > 2000)
+            beats_ms = [frame["shellProgress"]["elapsedMs"] for frame in listener.of_type("shell_progress")[before:]]
+            # However long this test took to look: at once, and not in time with the interval, are those made up.
+            assert len([at_ms for at_ms in beats_ms if at_ms < beats_ms[0] + 150]) <= 2
             assert alive(command)

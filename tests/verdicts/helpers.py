@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.verdicts import procfs
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 """How long any event may take on a loaded machine. A scenario that takes longer has failed to be staged."""
 
 POLL_S = 0.02
@@ -105,7 +105,7 @@ class Helper(Speaker):
             self.process.wait(1 if self.said else 0.2)
         except subprocess.TimeoutExpired:
             procfs.kill_tree([self.pid])
-            self.process.wait(5)
+            self.process.wait(PATIENCE_S)
 
 
 @dataclass(frozen=True)

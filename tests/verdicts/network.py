@@ -101,7 +101,7 @@ class Network:
 
     @staticmethod
     def _await_namespace(pid: int) -> None:
-        own, deadline = os.readlink("/proc/self/ns/net"), time.monotonic() + 10
+        own, deadline = os.readlink("/proc/self/ns/net"), time.monotonic() + 60
         while os.readlink(f"/proc/{pid}/ns/net") == own:
             assert time.monotonic() < deadline, "no network namespace"
             time.sleep(0.01)

@@ -272,7 +272,7 @@ class Stage(Speaker):
         if self._host is None:
             return
         procfs.kill_tree(self.tree())
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE_S
         while self.tree() and time.monotonic() < deadline:
             time.sleep(POLL_S)
         left = self.tree()

@@ -37,7 +37,7 @@ class Right:
     status: int = 0
     output: bytes = b""
     survivors: tuple[str, ...] = ()
-    within_s: float = 4.0
+    within_s: float = 15.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Scenario:
     lent       descriptors passed on purpose: number -> function that opens one
     right      the expectation, instead of a bare run
     racy       to be repeated
+    slack_s    by how much the wrapped one may take longer on a loaded machine; one that hangs takes much longer
     world      the command looks at its own world (`$PROBE` runs that), and that is compared
     act        what the agent does meanwhile: called with the started process and the scenario's folder
     """
@@ -67,7 +68,7 @@ class Scenario:
     world: bool = False
     act: "Callable[[subprocess.Popen[bytes], Path], None] | None" = None
     edit: Callable[[bytes], bytes] = bytes
-    slack_s: float = 3.0
+    slack_s: float = 10.0
     wrapper: tuple[str, ...] = WRAPPER
     skip: Callable[[], str | None] = lambda: None
 

@@ -10,16 +10,16 @@ _PORT = "python3 -c 'import socket; s=socket.socket(); s.bind((\"127.0.0.1\",0))
 
 REPORTS = [
     # openai/codex pull 6575
-    Scenario("A1", "$W bash -c 'sleep 8 & echo done' | cat", streams="joined",
-             right=Right(0, b"done\n", ("sleep 8",)), racy=True),
+    Scenario("A1", "$W bash -c 'sleep 30 & echo done' | cat", streams="joined",
+             right=Right(0, b"done\n", ("sleep 30",)), racy=True),
     # anomalyco/opencode issue 22012: the child that writes on; what it wrote before the end is not known
-    Scenario("A2", "$W bash -c 'for i in $(seq 40); do echo tick; sleep .2; done & sleep .3; echo fg-done' | sed /tick/d",
+    Scenario("A2", "$W bash -c 'for i in $(seq 150); do echo tick; sleep .2; done & sleep .3; echo fg-done' | sed /tick/d",
              streams="joined", right=Right(0, b"fg-done\n", ("bash -c", "sleep .2"))),
     # bazelbuild/bazel issue 220
-    Scenario("A4", "$W bash -c 'sleep 8 >/dev/null & echo out' 2>&1 >/dev/null | cat", streams="joined",
-             right=Right(0, b"", ("sleep 8",))),
+    Scenario("A4", "$W bash -c 'sleep 30 >/dev/null & echo out' 2>&1 >/dev/null | cat", streams="joined",
+             right=Right(0, b"", ("sleep 30",))),
     # actions/runner issue 598
-    Scenario("A6", "$W bash -c 'setsid nohup sleep 7 >/dev/null 2>&1 </dev/null & echo started' | cat",
+    Scenario("A6", "$W bash -c 'setsid nohup sleep 30 >/dev/null 2>&1 </dev/null & echo started' | cat",
              streams="joined"),
     # kirodotdev/KiroCrew issue 4840
     Scenario("A7", "$W bash -c 'exit 1'; echo rc=$?", streams="joined", racy=True),
@@ -59,12 +59,12 @@ REPORTS = [
     # a FIFO nobody opens
     Scenario("E3", "mkfifo f; timeout 1 $W cat f; echo rc=$?", streams="joined"),
     # daintreehq/daintree issue 3189
-    Scenario("E5", "timeout 1 $W bash -c 'while :; do for c in - \"\\\\\" \"|\" /; do printf \"\\r%s\" \"$c\"; sleep .2; "
+    Scenario("E5", "timeout 5 $W bash -c 'while :; do for c in - \"\\\\\" \"|\" /; do printf \"\\r%s\" \"$c\"; sleep .2; "
              "done; done' | head -c 6 | wc -c", streams="joined"),
     # stopped
     Scenario("E8", "timeout 1 $W bash -c 'kill -STOP $$; echo resumed'; echo rc=$?", streams="joined"),
     # strands-labs/robots issue 2239
-    Scenario("E10", "timeout 1 $W python3 -c 'import threading,time\n"
+    Scenario("E10", "timeout 3 $W python3 -c 'import threading,time\n"
              "threading.Thread(target=time.sleep,args=(9,)).start(); print(\"1 passed\",flush=True)'; echo rc=$?",
              streams="joined"),
     # connect to a full backlog
@@ -97,13 +97,14 @@ REPORTS = [
     # terminal size
     Scenario("H1", "script -qec \"stty cols 203 rows 47; $W stty size\" /dev/null </dev/null", streams="joined"),
     # double Ctrl-C
-    Scenario("H4", "(sleep .6; printf '\\003'; sleep 1) | script -qec \"$W bash -c 'trap \\\"echo INT\\\" INT; sleep 1; "
+    Scenario("H4", "(until [ -e $F/up ]; do sleep .02; done; printf '\\003'; sleep 1) | script -qec "
+             "\"$W bash -c 'trap \\\"echo INT\\\" INT; : >$F/up; sleep 1; "
              "sleep .4; echo end'\" /dev/null | tr -d '\\r' | grep -c '^\\(\\^C\\)\\?INT$'", streams="joined", racy=True),
     # partial multibyte output
     Scenario("I1", "$W python3 -c 'import os,time\nfor b in (b\"\\xe2\",b\"\\x89\",b\"\\xa4\\n\"): os.write(1,b); "
              "time.sleep(.05)' | od -An -tx1", streams="joined"),
     # CR progress: one frame at a time, as written
-    Scenario("I3", "$W bash -c 'for i in 1 2 3; do printf \"\\r%d%%\" $i; sleep .3; done' | python3 -c 'import os\n"
+    Scenario("I3", "$W bash -c 'for i in 1 2 3; do printf \"\\r%d%%\" $i; sleep .5; done' | python3 -c 'import os\n"
              "while b:=os.read(0,99): print(b)'", streams="joined"),
     # order of joined streams
     Scenario("I5", "for k in $(seq 5); do $W bash -c 'for i in 1 2 3; do echo o$i; echo e$i >&2; done' 2>&1 | "
@@ -113,7 +114,7 @@ REPORTS = [
     # reader leaves
     Scenario("I9", "$W yes | head -1; echo \"${PIPESTATUS[@]}\"", streams="joined", racy=True),
     # apmantza/pi-lens issue 3141
-    Scenario("I11", "( $W bash -c 'sleep .2; echo x; sleep .2; exit 7'; echo rc=$? >&2 ) | true", streams="joined",
+    Scenario("I11", "( $W bash -c 'sleep .2; while echo x; do sleep .1; done; exit 7'; echo rc=$? >&2 ) | true", streams="joined",
              edit=lambda data: b"\n".join(line for line in data.split(b"\n") if b"Broken pipe" not in line)),
     # QwenLM/qwen-code pull 6876: ends around the heartbeat's interval
     Scenario("J1", "export SIDECAR_HEARTBEAT_INTERVAL=200ms; for d in .18 .19 .20 .21 .22; do $W sleep $d || echo $?; done; "

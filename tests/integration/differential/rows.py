@@ -226,8 +226,8 @@ STREAMED = [
     Scenario("a third descriptor on the same pipe keeps the order",
              "$W bash -c 'for i in 1 2 3 4 5; do echo o$i; echo t$i >&3; done' 3>&1", streams="joined", racy=True),
     Scenario("a third descriptor does not hold the pipe",
-             "$W bash -c 'sleep 9 & echo done' 3>&1", streams="joined",
-             right=Right(0, b"done\n", ("sleep 9",))),
+             "$W bash -c 'sleep 30 & echo done' 3>&1", streams="joined",
+             right=Right(0, b"done\n", ("sleep 30",))),
     Scenario("a carriage return spinner", "for i in 1 2 3; do printf '\\r%d%%' $i; sleep .05; done"),
     Scenario("a reader that leaves", "$W yes | head -1; echo ${PIPESTATUS[@]}", racy=True),
     Scenario("a reader that leaves, sockets",
@@ -271,7 +271,7 @@ STRANGE = [
 
 SIGNALLED = [
     Scenario(f"SIG{signal.Signals(number).name[3:]} to the pid, handled",
-             f"trap 'echo got; exit 5' {signal.Signals(number).name[3:]}; : >$F/ready; sleep 2 >/dev/null 2>&1 & wait",
+             f"trap 'echo got; exit 5' {signal.Signals(number).name[3:]}; : >$F/ready; sleep 30 >/dev/null 2>&1 & wait",
              act=_signal_pid(number), racy=number == signal.SIGUSR1)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
                    signal.SIGWINCH)
@@ -287,17 +287,17 @@ SIGNALLED = [
 ]  # fmt: skip
 
 LEFT = [
-    Scenario("a silent background process holds the pipe", "sleep 8 & echo done; exit 3",
-             right=Right(3, b"done\n", ("sleep 8",)), racy=True),
-    Scenario("a silent background process holds a socket", "sleep 8 & echo done; exit 3", streams="sockets",
-             right=Right(3, b"done\n", ("sleep 8",))),
+    Scenario("a silent background process holds the pipe", "sleep 30 & echo done; exit 3",
+             right=Right(3, b"done\n", ("sleep 30",)), racy=True),
+    Scenario("a silent background process holds a socket", "sleep 30 & echo done; exit 3", streams="sockets",
+             right=Right(3, b"done\n", ("sleep 30",))),
     Scenario("a background process that writes on holds the pipe",
-             "(for i in $(seq 40); do echo tick >&2; sleep .2; done) 2>&1 >/dev/null | sed -u d & echo done",
+             "(for i in $(seq 150); do echo tick >&2; sleep .2; done) 2>&1 >/dev/null | sed -u d & echo done",
              right=Right(0, b"done\n", ("bash -c", "sed -u d", "sleep .2"))),
-    Scenario("a background process with the file", "sleep 2 & echo done", streams="file"),
-    Scenario("a daemon that let go", "setsid nohup sleep 6 >/dev/null 2>&1 </dev/null & echo started", racy=True),
-    Scenario("a disowned job that let go", "(sleep 6 >/dev/null 2>&1 </dev/null &) ; echo started"),
-    Scenario("only stderr is held", "sleep 8 >/dev/null & echo out; exit 2", right=Right(2, b"out\n", ("sleep 8",))),
+    Scenario("a background process with the file", "sleep 30 & echo done", streams="file"),
+    Scenario("a daemon that let go", "setsid nohup sleep 30 >/dev/null 2>&1 </dev/null & echo started", racy=True),
+    Scenario("a disowned job that let go", "(sleep 30 >/dev/null 2>&1 </dev/null &) ; echo started"),
+    Scenario("only stderr is held", "sleep 30 >/dev/null & echo out; exit 2", right=Right(2, b"out\n", ("sleep 30",))),
 ]  # fmt: skip
 
 EDGES = [
@@ -324,14 +324,14 @@ EDGES = [
              "trap '' PIPE; $W yes 2>/dev/null | head -1; echo ${PIPESTATUS[@]}"),
     *(
         Scenario(f"a timer that the agent set before its exec, {kind}: {name}",
-                 f"python3 -ISc 'import os, signal, sys; signal.setitimer(signal.ITIMER_{kind}, .4); "
+                 f"python3 -ISc 'import os, signal, sys; signal.setitimer(signal.ITIMER_{kind}, {at_s}); "
                  f"os.execvp(sys.argv[1], sys.argv[1:])' $W {command}; echo $?",
                  edit=lambda data: re.sub(rb"line 1: +\d+ ", b"", data))
-        for kind, name, command in (
-            ("REAL", "not handled", "sleep 5"),
-            ("REAL", "handled", "bash -c 'trap \"echo got\" ALRM; sleep 1; echo end'"),
-            ("VIRTUAL", "not handled", "python3 -ISc 'while True: pass'"),
-            ("PROF", "slept through", "sleep 1"),
+        for kind, at_s, name, command in (
+            ("REAL", 0.4, "not handled", "sleep 5"),
+            ("REAL", 1.5, "handled", "bash -c 'trap \"echo got\" ALRM; sleep 2; echo end'"),
+            ("VIRTUAL", 0.4, "not handled", "python3 -ISc 'while True: pass'"),
+            ("PROF", 0.4, "slept through", "sleep 1"),
         )
     ),
     Scenario("of xargs, four at a time", "seq 12 | xargs -P4 -n1 $W echo | sort -n", racy=True),
