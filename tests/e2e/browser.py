@@ -84,6 +84,17 @@ class Browser:
     def click(self, selector: str) -> None:
         self.run("document.querySelector(arguments[0]).click()", selector)
 
+    def press(self, key: str, code: int) -> None:
+        """A key as a person presses it, by its name and its virtual key code."""
+        for kind in ("keyDown", "keyUp"):
+            self.devtools("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+
+    def back(self) -> None:
+        self._ask("POST", "/back", {})
+
+    def reload(self) -> None:
+        self._ask("POST", "/refresh", {})
+
     def picture(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
 

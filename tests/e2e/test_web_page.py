@@ -257,12 +257,12 @@ def test_trouble_is_told_in_words_too(opened: Browser) -> None:
         ALONE
         + """
         const text = (selector) => document.querySelector(selector).textContent;
-        const told = [document.querySelectorAll("[role=status], [aria-live]").length];
+        const told = [document.querySelectorAll("#state [role=status], [aria-live]").length];
         take({type: "commands", commands: [command("a"), command("b")]});
-        told.push(text("#state"), text("[role=status]"));
+        told.push(text("#state"), text("#trouble"));
         state.open.add("a");
         take({type: "commands", commands: [command("a", hung), command("b")]});
-        told.push(text("#state"), text("[role=status]"), text("#running .badge"), text("#running dl"));
+        told.push(text("#state"), text("#trouble"), text("#running .badge"), text("#running dl"));
         return told;
         """
     )
@@ -291,6 +291,99 @@ def test_the_keyboard_stays_where_it_was(opened: Browser) -> None:
         """
     )
     assert where == ["A one running", "A one running", "BUTTON two ended"]
+
+
+def test_a_command_has_an_address(browser: Browser, sidecar: Sidecar, url: str) -> None:
+    """Its details are open where it leads to, also past a filter, and by the browser's way back."""
+    sidecar.start("sleep", "60", options=("--tool-call-id", "call_1"))
+    sidecar.start("sleep", "60", options=("--tool-call-id", "call_2"))
+    browser.open(url)
+    browser.until(lambda: browser.text("#state") == "2 running")
+    first, second = browser.run(
+        """
+        const [one, other] = ["call_1", "call_2"].map((id) => state.running.find((each) => each.toolCallId === id));
+        state.open.add(one.commandId);
+        draw();
+        return [one, other].map(address);
+        """
+    )
+    assert browser.run("return document.querySelector('#running dl a').getAttribute('href')") == first
+
+    browser.open("about:blank")
+    browser.open(url + first)
+    browser.until(lambda: "call_1" in browser.text("#running dl"))
+    assert browser.run("return document.querySelectorAll('#running dl').length") == 1
+    assert browser.run("return address({commandId: document.activeElement.dataset.id})") == first
+    browser.run("find('nothing of that kind'); state.open.clear(); draw(); location.hash = arguments[0]", second)
+    browser.until(lambda: "call_2" in browser.text("#running dl"))
+    browser.back()
+    browser.until(lambda: browser.text("#running").count("tool call") == 2)
+    assert browser.text("#missing") == ""
+
+
+def test_of_a_command_that_is_gone_it_says_so(opened: Browser) -> None:
+    opened.run("location.hash = '#0190-of-yesterday'")
+    opened.until(lambda: "`sidecar history` may know of it" in opened.text("#missing"))
+    opened.run("location.hash = '#%%%<b>'")
+    opened.run("location.hash = ''")
+    opened.until(lambda: opened.text("#missing") == "")
+
+
+def test_the_filter_outlives_a_reload_and_escape_ends_it(opened: Browser) -> None:
+    opened.run("find('of a kind'); draw()")
+    opened.reload()
+    opened.until(lambda: opened.text("#state") == "0 running")
+    kept = "return [state.filter, document.getElementById('filter').value]"
+    assert opened.run(kept) == ["of a kind", "of a kind"]
+    opened.run("document.getElementById('filter').focus()")
+    opened.press("Escape", 27)
+    opened.until(lambda: opened.run(kept) == ["", ""])
+
+
+def test_escape_closes_details(opened: Browser) -> None:
+    opened.run(
+        ALONE
+        + """
+        state.open.add("c");
+        take({type: "commands", commands: [command("c", hung)]});
+        document.querySelector("#running dl a").focus();
+        """
+    )
+    opened.press("Escape", 27)
+    closed = "return state.open.size === 0 && document.activeElement.dataset.id === 'c'"
+    opened.until(lambda: opened.run(closed))
+
+
+def test_a_page_that_nobody_sees_holds_no_connection(opened: Browser) -> None:
+    """A browser has six for one server. What is seen again is of now."""
+    hide = "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});"
+    changed = "document.dispatchEvent(new Event('visibilitychange')); return events.readyState === EventSource.CLOSED"
+    assert opened.run(hide + changed, True)
+    heard = opened.run("return state.heard")
+    opened.run("listen()")  # as the timer does, which is slow
+    rests = "return state.heard > arguments[0] && events.readyState === EventSource.CLOSED"
+    opened.until(lambda: opened.run(rests, heard))
+    assert not opened.run(hide + changed, False)
+    opened.until(lambda: opened.text("#state") == "0 running")
+
+
+def test_of_a_thousand_the_worst_are_shown(opened: Browser) -> None:
+    shown = opened.run(
+        ALONE
+        + """
+        const many = Array.from({length: 998}, (_, n) => command("c" + n, {program: "p" + n}));
+        const rows = () => [...document.querySelectorAll("#running tr")].map((row) => row.textContent);
+        take({type: "commands", commands: [...many, command("open"), command("bad", hung)]});
+        const before = rows();
+        find("p997"); draw();
+        const found = rows();
+        find(""); state.open.add("c997"); draw();
+        return [before.length, before[0], before.at(-1), found.length, rows().length];
+        """
+    )
+    assert (shown[0], shown[2]) == (201, "800 more; the filter finds them")
+    assert "! " in shown[1]
+    assert shown[3:] == [1, 203]
 
 
 def test_a_day_of_commands_does_not_pile_up(browser: Browser, sidecar: Sidecar, url: str) -> None:
