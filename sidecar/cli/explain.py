@@ -13,7 +13,7 @@ import click
 from sidecar.cli.history import ended, ending
 from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.cli.ps import span_text
-from sidecar.cli.verdict_words import in_words
+from sidecar.cli.verdict_words import in_words, told, unheard_advice
 from sidecar.core.errors import DaemonUnavailable, SidecarError, UsageError
 from sidecar.core.values import printable
 from sidecar.core.verdict_texts import advice, sentences
@@ -48,10 +48,7 @@ def explain(command_id: str, as_json: bool, socket: str | None, config_path: str
     ago = " ago" if found.get("hasOutput") else ""
     runs = span_text(int(found["elapsedMs"]))
     click.echo(f"{printable(subject)} has run for {runs}; {output} {span_text(silent_ms)}{ago}.")
-    if "verdict" not in found:
-        click.echo("There is no verdict: it was not silent for long enough to be looked at, or verdicts are off.")
-        return
-    for line in in_words(found, subject):
+    for line in told(found, subject):
         click.echo(line)
 
 
@@ -101,12 +98,14 @@ def _tell_of_ended(found: Record, subject: str) -> None:
 
 def with_words(found: Record, subject: str) -> Record:
     """The record, and in words what it means: `meaning` (two sentences) and `next` (what a person would do)."""
+    if "heartbeatDelayMs" in found:
+        found = {**found, "next": unheard_advice(found)}
     if "verdict" not in found:
         return found
     leaf = found.get("leaf")
     who = subject if leaf is None else f"{leaf['program']} (pid {leaf['pid']})"
     return {
+        "next": advice(found["verdict"], found.get("hint")),
         **found,
         "meaning": list(sentences(found["verdict"], who)),
-        "next": advice(found["verdict"], found.get("hint")),
     }

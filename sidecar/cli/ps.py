@@ -34,8 +34,9 @@ def ps(as_json: bool, socket: str | None, config_path: str | None) -> None:
 
     RUNS is the time since the start, SILENT that since the last output (or since the start, where there was
     none yet). VERDICT is why it is silent, and for how long that has held; `sidecar explain` says more. "Output
-    repeats" stands where it writes nothing but a spinner or a clock. COMMAND ID
-    is as much of it as `explain` and `cancel` need. No daemon means no commands; one that does not answer is an error.
+    repeats" stands where it writes nothing but a spinner or a clock, "heartbeat late" where its supervisor says
+    nothing any more, so that what is known is old. COMMAND ID is as much of it as `explain` and `cancel` need. No
+    daemon means no commands; one that does not answer is an error.
     """
     try:
         answers = list(request(daemon_socket(socket, config_path), "list"))
@@ -85,7 +86,9 @@ def span_text(span_ms: int) -> str:
 
 
 def _verdict(command: "Record") -> str:
-    """`awaiting_input 1m05s`"""
+    """`awaiting_input 1m05s`; where its supervisor says nothing any more, that: a verdict would be an old one."""
+    if "heartbeatDelayMs" in command:
+        return f"heartbeat {span_text(int(command['heartbeatDelayMs']))} late"
     verdict = word(command.get("verdict"))
     if "sinceMs" not in command:
         return verdict

@@ -10,8 +10,9 @@ Blocking, standard library only. Every answer is a dict, one per line of the dae
                               "snapshot": true, then records as they happen; docs/wire.md lists them
 
 A `command` line has commandId, program, pid, supervisorPid, elapsedMs, hasOutput, silent, totalBytes,
-totalLines, heartbeatCount, traceId, io, and where they are known toolName, toolCallId, sessionId, timeoutMs,
-verdict, lastOutputAgeMs (absent = no output yet, as everywhere on the wire).
+totalLines, heartbeatCount, heartbeatIntervalMs, traceId, io, and where they are known toolName, toolCallId, sessionId,
+timeoutMs, verdict, lastOutputAgeMs (absent = no output yet, as everywhere on the wire). heartbeatDelayMs is there only
+where a heartbeat is overdue for 5 s or longer: all that is said of the command is then of when it was heard last.
 """
 
 import errno

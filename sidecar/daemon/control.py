@@ -24,6 +24,7 @@ _IDENTITY_KEYS = (
     "toolCallId",
     "sessionId",
     "timeoutMs",
+    "heartbeatIntervalMs",
     "traceId",
     "io",
 )

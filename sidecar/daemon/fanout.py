@@ -64,6 +64,10 @@ _NDJSON: Final = NdjsonEncoder()
 ENCODERS: Final[dict[str, EncoderFactory]] = {"ndjson": lambda _: _NDJSON, **FORMATS}
 
 
+_LATE_MS: Final = 5000
+"""A heartbeat that is later than on any machine that is merely busy: its supervisor is stopped, or stuck."""
+
+
 def counts_of(command: Command, now_ns: int) -> Record:
     """What is known of a running command now: times in ms; absent = not known, or no output yet."""
     counts: Record = {
@@ -78,6 +82,8 @@ def counts_of(command: Command, now_ns: int) -> Record:
         counts["lastOutputAgeMs"] = command.output_age_ms(now_ns)
     if command.repeats:
         counts["repeats"] = True
+    if (delay_ms := command.heartbeat_delay_ms(now_ns)) >= _LATE_MS:
+        counts["heartbeatDelayMs"] = delay_ms
     if command.verdict_stands:
         counts |= {**command.finding, "group": command.verdict_group, "sinceMs": command.verdict_held_ms(now_ns)}
     return counts

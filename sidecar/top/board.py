@@ -35,7 +35,9 @@ class Row:
 
     @property
     def group(self) -> str | None:
-        """Of its verdict; None where there is none now."""
+        """Of its verdict; None where there is none now. One whose supervisor says nothing any more needs someone."""
+        if "heartbeatDelayMs" in self.record:
+            return "needs_someone"
         verdict = self.record.get("verdict")
         return None if verdict is None else str(self.record.get("group", group_of(verdict)))
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from sidecar.cli.explain import with_words
 from sidecar.cli.tables import cut
-from sidecar.cli.verdict_words import in_words
+from sidecar.cli.verdict_words import told
 from sidecar.core.errors import DaemonUnavailable
 from sidecar.core.values import printable
 from sidecar.daemon import client
@@ -88,10 +87,7 @@ class Live:
             *(f"{key:<11} {printable(str(record[key]))}" for key in _SHOWN if key in record),
             "",
         ]
-        if "verdict" in record:
-            lines += in_words(with_words(record, subject), subject)
-        else:
-            lines.append("There is no verdict: it is not silent, or was not for long enough to be looked at.")
+        lines += told(record, subject)
         self.ui.page, self.ui.page_top = lines, 0
 
     def _read(self, key: str) -> None:

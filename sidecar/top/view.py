@@ -114,6 +114,8 @@ def _row(row: Row, columns: int, selected: bool, *, unicode: bool) -> Text:
         held += _REPEATS
     # Of a long name the age is worth more than the last letters.
     verdict = printable(verdict)[: _VERDICT - len(held)] + held
+    if "heartbeatDelayMs" in record:  # nobody knows whether that holds still
+        verdict = f"heartbeat {span_text(int(record['heartbeatDelayMs']))} late"
     mark = _MARKS.get(row.group or "", " ")
     cells = [
         f"{'>' if selected else ' '}{mark}{set_cell_size(cut(record.get('program'), _PROGRAM - 2), _PROGRAM - 2)}",

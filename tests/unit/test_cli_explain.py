@@ -8,6 +8,7 @@ import pytest
 
 from sidecar.cli import explain as verb
 from sidecar.cli.main import main
+from sidecar.cli.ps import cells
 from sidecar.cli.why import settled_verdict
 from sidecar.core.finding import MEASURED, Verdict
 from sidecar.history.store import History, default_path
@@ -77,6 +78,37 @@ def test_one_that_is_not_silent_has_no_verdict(capsys: pytest.CaptureFixture[str
     first, second = capsys.readouterr().out.splitlines()
     assert first == "make (pid 12) has run for 0.4s; it has written nothing for 0.4s."
     assert "no verdict" in second
+
+
+LATE = {
+    **FIRST,
+    "commandId": "02a23641-2a2a-7000-8000-000000000003",
+    "supervisorPid": 4710,
+    "heartbeatIntervalMs": 10_000,
+    "heartbeatDelayMs": 60_000,
+    "io": "pipe",
+}
+
+
+def test_a_supervisor_that_says_nothing_any_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(verb, "request", lambda _path, _name: iter([LATE]))
+    assert main(["explain", "02a2"]) == 0
+    out = capsys.readouterr().out
+    assert (
+        "Its supervisor (pid 4710) says nothing any more: it was heard 1m10s ago, and its heartbeat is 1m00s late"
+        in out
+    )
+    assert "its output gets nowhere" in out
+    assert [line for line in out.splitlines() if line.startswith("next ")] == [
+        "next        `sidecar why 4710` says what holds it: a debugger, a frozen control group, a disk that does not "
+        "answer. If it is stopped, `kill -CONT 4710` continues it."
+    ], "what was to be done then is no advice now"
+    assert "for         1m33s" in out, "of then"
+    assert main(["explain", "02a2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["next"].startswith("`sidecar why 4710`")
+    assert cells(LATE)[5] == "heartbeat 1m00s late"
 
 
 @pytest.mark.parametrize(
