@@ -24,12 +24,13 @@ import e2e_tools
 import pytest
 
 ROOT = Path(__file__).parents[2]
-READY_S = 40.0
+READY_S = 90.0
 STOP_S = 20.0
 # Loopback, whatever HTTP_PROXY says.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 T = TypeVar("T")
+_given: set[int] = set()
 
 
 def tool(name: str) -> str:
@@ -41,14 +42,17 @@ def tool(name: str) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody has now; below the range that outgoing connections take theirs from."""
+    """A port that nobody has now, nor was given before; below the range that outgoing connections take theirs from."""
     while True:
         port = 20_000 + int.from_bytes(os.urandom(2)) % 12_000
+        if port in _given:  # by somebody who does not listen there yet, or is to come back there
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given.add(port)
             return port
 
 
@@ -58,7 +62,7 @@ def get(url: str, timeout_s: float = 10.0) -> str:
     return body.decode()
 
 
-def eventually(what: str, look: Callable[[], T | None], timeout_s: float = 30.0, every_s: float = 0.2) -> T:
+def eventually(what: str, look: Callable[[], T | None], timeout_s: float = 60.0, every_s: float = 0.2) -> T:
     """The first thing that `look` returns and is not None or empty; AssertionError after `timeout_s`.
 
     A backend that is away for a moment (OSError, an HTTP error) is looked at again.

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 def why_not() -> str | None:
@@ -125,5 +125,5 @@ class Browser:
         request = urllib.request.Request(
             self._base + self._session + path, data, {"Content-Type": "application/json"}, method=method
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=150) as answer:
             return json.load(answer)["value"]

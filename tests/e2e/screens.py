@@ -22,7 +22,7 @@ from browser import Browser
 from installed import SCRIPT, Sidecar
 
 SCREENS = Path(__file__).parents[2] / "docs" / "screens"
-WAIT_S = 40.0
+WAIT_S = 90.0
 
 TALKS = "i=0; while :; do i=$((i + 1)); echo line $i; sleep 0.2; done"
 DEADLOCK = """

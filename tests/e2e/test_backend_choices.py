@@ -32,10 +32,10 @@ def test_metrics_pushed_instead_of_scraped(installed: str, tmp_path: Path) -> No
     ):
         sidecar.start("true").wait(10)
         point = prometheus.wait_for_metric(
-            lambda point: point.name == "sidecar.commands.started" and point.value == 1, 20
+            lambda point: point.name == "sidecar.commands.started" and point.value == 1, 60
         )
         assert point.resource["service.name"] == "sidecar"
-        prometheus.wait_for_metric(lambda point: point.name == "sidecar.spans.calls", 20)
+        prometheus.wait_for_metric(lambda point: point.name == "sidecar.spans.calls", 60)
 
 
 def test_what_is_on_disk_is_for_its_owner(installed: str, tmp_path: Path) -> None:

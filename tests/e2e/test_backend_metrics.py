@@ -47,6 +47,10 @@ class Measured:
         (series,) = self.ask(route, name, **labels)
         return series[1]
 
+    def has(self, route: str, value: float, name: str, **labels: str) -> bool:
+        """Whether there is just one such series by now, and says so."""
+        return [found for _, found in self.ask(route, name, **labels)] == [value]
+
     @property
     def daemon_instance(self) -> str:
         return self.daemon.targets["daemon"]
@@ -62,7 +66,7 @@ def measured(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     ):
         # Prometheus begins five seconds after its start; what rises before that is not seen to rise.
         for prometheus in (stack.prometheus, scraping_daemon):
-            eventually("a first scrape", lambda p=prometheus: p.values("up"))
+            eventually("this daemon's zeros", lambda p=prometheus: p.values("sum(sidecar_commands_started_total) == 0"))
         sidecar.start("sleep", "300", options=("--session-id", "s-8"))
         assert sidecar.start("true", TRACEPARENT=TRACEPARENT).wait(10) == 0
         lost = sidecar.start("cat", "/dev/zero", options=("--session-id", "s-9"))
@@ -82,11 +86,11 @@ def measured(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator
                 eventually(
                     f"all of it, by way of the {route}",
                     lambda route=route: (
-                        seen.value(route, "sidecar_commands_lost_total", family="cat") == 1
-                        and seen.value(route, "sidecar_commands_active", family="sleep", state="silent") == 1
+                        seen.has(route, 1, "sidecar_commands_lost_total", family="cat")
+                        and seen.has(route, 1, "sidecar_commands_active", family="sleep", state="silent")
                         and seen.ask(route, "sidecar_heartbeats_total", family="sleep")
-                        and seen.value(route, "sidecar_verdicts_total", family="npm", verdict="network_peer_dead") == 1
-                        and seen.value(route, "sidecar_command_duration_seconds_count", outcome="lost") == 1
+                        and seen.has(route, 1, "sidecar_verdicts_total", family="npm", verdict="network_peer_dead")
+                        and seen.has(route, 1, "sidecar_command_duration_seconds_count", outcome="lost")
                         and seen.ask(route, "sidecar_suspect_output_age_seconds")
                         and seen.ask(route, "sidecar_overdue_output_age_seconds")
                         and seen.ask(route, "sidecar_heartbeat_delay_seconds")
@@ -129,11 +133,11 @@ def test_the_values_are_those_of_what_happened(measured: Measured, route: str, w
     assert value("sidecar_command_duration_seconds_count", family="cat", outcome="lost") == 1
     assert value("sidecar_command_duration_seconds_bucket", family="other", outcome="exited", le="+Inf") == 1
     assert value("sidecar_suspect_hidden") == 0
-    assert 1 < value("sidecar_output_age_seconds") < 120
+    assert 1 < value("sidecar_output_age_seconds") < 300
     assert 0 < value("sidecar_silence_ratio") < 2
-    assert abs(time.time() - value("sidecar_daemon_loop_timestamp_seconds")) < 10
+    assert abs(time.time() - value("sidecar_daemon_loop_timestamp_seconds")) < 60
     age = value("sidecar_output_age_seconds")
-    assert abs(time.time() - value("sidecar_output_oldest_timestamp_seconds") - age) < 10
+    assert abs(time.time() - value("sidecar_output_oldest_timestamp_seconds") - age) < 60
     # `cat` was one too while it waited for its reader, and a pushed series outlives what it tells of.
     suspects = measured.ask(route, "sidecar_suspect_output_age_seconds")
     ((suspect, age),) = [(labels, age) for labels, age in suspects if labels["trace_id"] == TRACE_ID]

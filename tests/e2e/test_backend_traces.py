@@ -58,8 +58,10 @@ def test_a_silent_command_is_in_jaeger_while_it_runs_and_whole_afterwards(stack:
         "sidecar.output.lines": 1,
     }
     assert {key: command.tags.get(key) for key in expected} == expected
-    assert command.tags["shell.heartbeat_count"] == len(command.events) >= 1
-    assert {event["event"] for event in command.events} == {"sidecar.heartbeat"}
+    # Why it is silent is told as well, if it was silent for long enough.
+    events = [event["event"] for event in command.events]
+    assert command.tags["shell.heartbeat_count"] == events.count("sidecar.heartbeat") >= 1
+    assert set(events) <= {"sidecar.heartbeat", "sidecar.verdict"}
     assert command.process["service.name"] == "sidecar"
     assert command.process["host.name"] == os.uname().nodename
     everything = stack.jaeger.trace(trace_id)
@@ -75,13 +77,13 @@ def test_log_events_reach_loki_in_the_trace(stack: Stack, tmp_path: Path) -> Non
     with Sidecar(tmp_path, stack.collector.http) as sidecar:
         running = sidecar.start("sleep", "30", TRACEPARENT=traceparent)
         beat = stack.loki.wait_for_log(
-            lambda log: (log.trace_id, log.event_name) == (trace_id, "sidecar.heartbeat"), 15
+            lambda log: (log.trace_id, log.event_name) == (trace_id, "sidecar.heartbeat"), 60
         )
         assert running.poll() is None
         os.kill(running.pid, signal.SIGTERM)
         running.wait(10)
         settled = stack.loki.wait_for_log(
-            lambda log: (log.trace_id, log.event_name) == (trace_id, "sidecar.settled"), 15
+            lambda log: (log.trace_id, log.event_name) == (trace_id, "sidecar.settled"), 60
         )
     assert beat.attributes["process.executable.name"] == "sleep"
     assert beat.attributes["shell.heartbeat_count"] == 1
@@ -98,7 +100,7 @@ def test_a_secret_does_not_pass_the_collector(stack: Stack, tmp_path: Path) -> N
     with Sidecar(tmp_path, stack.collector.http) as sidecar:
         sidecar.start("true", options=options, TRACEPARENT=traceparent).wait(10)
         (command,) = eventually("the command in Jaeger", lambda: spans_of(stack.jaeger, trace_id, "command"))
-        log = stack.loki.wait_for_log(lambda log: (log.trace_id, log.event_name) == (trace_id, "sidecar.settled"), 15)
+        log = stack.loki.wait_for_log(lambda log: (log.trace_id, log.event_name) == (trace_id, "sidecar.settled"), 60)
     assert command.tags["session.id"] == log.attributes["session.id"] == "s-****"
     assert command.tags["gen_ai.tool.name"] == log.attributes["gen_ai.tool.name"] == "https****example.org/x"
     assert command.tags["redaction.masked.count"] == 3  # session.id, gen_ai.conversation.id, gen_ai.tool.name
@@ -123,9 +125,9 @@ def test_over_a_unix_socket(installed: str, tmp_path: Path) -> None:
         Sidecar(tmp_path, f"unix:{path}") as sidecar,
     ):
         sidecar.start("true", TRACEPARENT=f"00-{trace_id}-{'1' * 16}-01").wait(10)
-        span = backend.wait_for_span(lambda span: span.attributes.get("sidecar.span.role") == "command", 15)
+        span = backend.wait_for_span(lambda span: span.attributes.get("sidecar.span.role") == "command", 60)
         assert span.trace_id == trace_id
-        backend.wait_for_log(lambda log: log.event_name == "sidecar.settled", 15)
+        backend.wait_for_log(lambda log: log.event_name == "sidecar.settled", 60)
 
 
 def test_the_collector_of_the_first_look_prints_what_arrives(installed: str, tmp_path: Path) -> None:
@@ -156,4 +158,4 @@ def test_what_has_no_daemon_is_counted_from_its_spans(stack: Stack, tmp_path: Pa
     assert {key for found, _ in calls for key in found} == SPAN_METRIC_LABELS
     assert calls[0][0]["host_name"] == os.uname().nodename
     ((_, seconds),) = stack.prometheus.ask(f"sidecar_spans_duration_seconds_sum{labels}")
-    assert 1 < seconds < 10
+    assert 1 < seconds < 60

@@ -20,7 +20,7 @@ from sidecar.testing.otlp import OtlpReceiver
 
 DEPLOY = ROOT / "deploy"
 BIN = Path(sys.executable).parent
-WAIT_S = 20.0
+WAIT_S = 60.0
 AGENT = (DEPLOY / "kubernetes" / "agent.yaml").read_text(encoding="utf-8")
 COMPOSE = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
 GATEWAY = (DEPLOY / "kubernetes" / "gateway.yaml").read_text(encoding="utf-8")
@@ -159,10 +159,10 @@ class TestSidecarContainer:
         assert (done.stdout, (shared / "x").exists(), (shared / "run" / "y").exists()) == ("65532\n", False, True)
 
     def test_heartbeats_of_the_agents_container_leave_by_the_daemons(self, shared: Path, daemon: OtlpReceiver) -> None:
-        done = given(self.container(shared, "sidecar", "run", "--", "sh", "-c", "echo hi; sleep 2.5"))
+        done = given(self.container(shared, "sidecar", "run", "--", "sh", "-c", "echo hi; sleep 3.5"))
         assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "")
         span = daemon.wait_for_span(lambda span: span.name == "sh", timeout_s=WAIT_S)
-        assert [event.name for event in span.events].count("sidecar.heartbeat") == 2
+        assert [event.name for event in span.events].count("sidecar.heartbeat") >= 2
         assert span.resource["k8s.pod.name"] == "agent-1"
         assert list(self.stores(shared)) == ["SIDECAR_SPOOL", "SIDECAR_HISTORY"]
         kept = given(self.container(shared, "sidecar", "history", **self.stores(shared)))

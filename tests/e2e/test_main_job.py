@@ -48,13 +48,14 @@ def test_a_silent_command_beats_once_and_is_seen_while_it_runs(stage: Stage, rec
     stage.start_daemon(receiver.http_endpoint, 10 * SECOND_NS, SECOND_NS)
     with client.subscribe(stage.socket_path, {"toolCallId": "call_1"}) as subscription:
         began_ns = time.monotonic_ns()
-        running = stage.start(["--timeout", "30s", "--tool-call-id", "call_1"], ["sleep", "15"], "sleep", TRACEPARENT)
-        started = receiver.wait_for_span(role("started"), 12)
-        beat = receiver.wait_for_span(role("heartbeat"), 12)
-        assert max(started.received_at_ns, beat.received_at_ns) - began_ns < 12 * SECOND_NS
+        running = stage.start(["--timeout", "30s", "--tool-call-id", "call_1"], ["sleep", "18"], "sleep", TRACEPARENT)
+        started = receiver.wait_for_span(role("started"), 15)
+        beat = receiver.wait_for_span(role("heartbeat"), 15)
+        # After ten seconds; the rest is room for a loaded machine.
+        assert max(started.received_at_ns, beat.received_at_ns) - began_ns < 15 * SECOND_NS
         assert running.exit_code() is None
-        records = until_settled(subscription, 20)
-    assert exit_code_within(running, 5) == 0
+        records = until_settled(subscription, 30)
+    assert exit_code_within(running, 20) == 0
 
     # Why it is silent is told between heartbeats, as soon as it is known.
     verdicts = [record["verdict"] for record in records if record.get("type") == "verdict"]
@@ -62,11 +63,11 @@ def test_a_silent_command_beats_once_and_is_seen_while_it_runs(stage: Stage, rec
     records = [record for record in records if record.get("type") != "verdict"]
     assert [record.get("type") for record in records] == ["command_started", None, "command_settled"]
     progress = records[1]["_meta"]["shellProgress"]
-    assert 10_000 <= progress.pop("elapsedMs") <= 10_300
+    assert 10_000 <= progress.pop("elapsedMs") <= 12_000
     assert progress == {"type": "shell_progress", "timeoutMs": 30_000}
     assert records[1]["toolCallId"] == "call_1"
 
-    command = receiver.wait_for_span(role("command"), 8)
+    command = receiver.wait_for_span(role("command"), 20)
     assert (command.trace_id, command.parent_span_id) == (TRACE_ID, PARENT_ID)
     assert command.attributes["shell.heartbeat_count"] == 1
     assert command.attributes["process.exit.code"] == 0
@@ -81,7 +82,7 @@ def test_output_that_flows_never_beats(stage: Stage, receiver: OtlpReceiver) -> 
         flowing = "seq 100 | while read i; do echo $i; sleep 0.1; done"
         running = stage.start([], ["sh", "-c", flowing], "flow", TRACEPARENT)
         records = until_settled(subscription, 40)
-    assert exit_code_within(running, 5) == 0
+    assert exit_code_within(running, 20) == 0
     assert [record.get("type") for record in records] == ["command_started", "command_settled"]
     assert running.output().split() == [b"%d" % number for number in range(1, 101)]
 
@@ -90,26 +91,26 @@ def test_a_killed_supervisor_is_a_lost_command(stage: Stage, receiver: OtlpRecei
     stage.start_daemon(receiver.http_endpoint, 10 * SECOND_NS, SECOND_NS)
     with client.subscribe(stage.socket_path) as subscription:
         stage.start([], ["sleep", "60"], "sleep", TRACEPARENT)
-        assert subscription.next_within(5) == {"type": "snapshot", "commands": 0}
-        started = subscription.next_within(10)
+        assert subscription.next_within(20) == {"type": "snapshot", "commands": 0}
+        started = subscription.next_within(20)
         assert started is not None
         killed_ns = time.monotonic_ns()
         os.kill(started["supervisorPid"], signal.SIGKILL)
-        settled = until_settled(subscription, 5)
+        settled = until_settled(subscription, 20)
     assert [record["reason"] for record in settled] == ["lost"]
-    span = receiver.wait_for_span(role("command"), 8)
-    assert span.received_at_ns - killed_ns < 2 * SECOND_NS
+    span = receiver.wait_for_span(role("command"), 20)
+    assert span.received_at_ns - killed_ns < 8 * SECOND_NS, "at once, not with the heartbeat that is due after ten"
     assert span.attributes["error.type"] == "lost"
-    receiver.wait_for_metric(lambda point: point.name == "sidecar.commands.lost" and point.value == 1, 5)
+    receiver.wait_for_metric(lambda point: point.name == "sidecar.commands.lost" and point.value == 1, 20)
 
 
 def test_a_killed_daemon_is_replaced_and_nothing_is_counted_twice(stage: Stage, receiver: OtlpReceiver) -> None:
     pid = stage.start_daemon(receiver.http_endpoint, 2 * SECOND_NS, SECOND_NS)
-    running = stage.start(["--tool-call-id", "call_2"], ["sleep", "9"], "sleep", TRACEPARENT)
-    receiver.wait_for_span(role("heartbeat"), 8)
+    running = stage.start(["--tool-call-id", "call_2"], ["sleep", "15"], "sleep", TRACEPARENT)
+    receiver.wait_for_span(role("heartbeat"), 20)
     os.kill(pid, signal.SIGKILL)
     commands: list[dict[str, Any]] = []
-    deadline_s = time.monotonic() + 6
+    deadline_s = time.monotonic() + 12
     while not commands and time.monotonic() < deadline_s:
         time.sleep(0.1)
         try:
@@ -121,9 +122,9 @@ def test_a_killed_daemon_is_replaced_and_nothing_is_counted_twice(stage: Stage, 
     assert commands[0]["heartbeatCount"] >= 1
     assert client.status(stage.socket_path)["pid"] != pid
 
-    assert exit_code_within(running, 15) == 0
-    span = receiver.wait_for_span(role("command"), 10)
-    assert span.attributes["shell.heartbeat_count"] == 4
+    assert exit_code_within(running, 30) == 0
+    span = receiver.wait_for_span(role("command"), 20)
+    assert span.attributes["shell.heartbeat_count"] in (6, 7)  # one each 2 s; the last may come too late
     time.sleep(1)
     assert len([each for each in receiver.spans if role("command")(each)]) == 1
 
@@ -137,23 +138,23 @@ def test_why_commands_are_silent_is_in_live_spans_before_any_heartbeat(
     service = "import socket; s = socket.create_server(('127.0.0.1', 0)); s.accept()"
     commands = {
         "awaiting_input": (["--pty"], ["bash", "-c", "read -r x </dev/tty"]),
-        "sleeping": ([], ["sleep", "60"]),
+        "sleeping": ([], ["sleep", "600"]),
         "fifo_wait": ([], ["cat", str(fifo)]),
         "deadlock_suspected": ([], [sys.executable, "-c", lock]),
         "listening": ([], [sys.executable, "-c", service]),
-        "computing": ([], ["sh", "-c", f"timeout 60 {sys.executable} -c 'while 1: pass' | tail -1"]),
+        "computing": ([], ["sh", "-c", f"timeout 600 {sys.executable} -c 'while 1: pass' | tail -1"]),
     }
-    stage.start_daemon(receiver.http_endpoint, 60 * SECOND_NS, SECOND_NS)
+    stage.start_daemon(receiver.http_endpoint, 600 * SECOND_NS, SECOND_NS)
     running = [stage.start(flags, argv, name, TRACEPARENT) for name, (flags, argv) in commands.items()]
     for name in commands:
-        span = receiver.wait_for_span(lambda span, name=name: span.attributes.get("sidecar.verdict") == name, 20)
+        span = receiver.wait_for_span(lambda span, name=name: span.attributes.get("sidecar.verdict") == name, 60)
         assert span.attributes["sidecar.span.role"] == "heartbeat"
         assert span.trace_id == TRACE_ID
         assert span.attributes["sidecar.evidence"]
         assert span.attributes["sidecar.verdict.confidence"] in ("proved", "measured", "inferred")
         assert span.attributes["sidecar.verdict.leaf.pid"] > 1
         assert [event.name for event in span.events] == ["sidecar.verdict"]
-        assert span.attributes["sidecar.elapsed_ms"] < 20_000, "the first heartbeat is due after a minute"
+        assert span.attributes["sidecar.elapsed_ms"] < 100_000, "the first heartbeat is due after ten minutes"
     assert [one.exit_code() for one in running] == [None] * len(running)
     listed = [record for record in client.request(stage.socket_path, "list") if record["type"] == "command"]
     assert sorted(record["verdict"] for record in listed) == sorted(commands)

@@ -27,7 +27,7 @@ def browser() -> Iterator[Browser]:
 def sidecar(tmp_path: Path) -> Iterator[Sidecar]:
     with (
         OtlpReceiver() as receiver,
-        Sidecar(tmp_path, receiver.http_endpoint, interval_s=1.0, VERDICT_AFTER="300ms") as sidecar,
+        Sidecar(tmp_path, receiver.http_endpoint, interval_s=1.0, VERDICT_AFTER="1s") as sidecar,
     ):
         yield sidecar
 

@@ -30,7 +30,7 @@ EXIT_S = 30
 """How long an agent that may linger is waited for once its client has gone."""
 QUIET_S = 2.0
 """How long is listened on after the turn: what would come late comes then."""
-GONE_S = 15.0
+GONE_S = 25.0
 MARK = "SIDECAR_TEST_MARK"
 
 
@@ -128,7 +128,7 @@ def run(agent: Agent, program: str, folder: Path, command: str, *, wrapped: bool
         seen.surviving = gone(environ[MARK], frozenset())
         seen.tool_results = model.tool_results()
         if wrapped:
-            receiver.wait_for_span(lambda span: span.attributes.get("sidecar.span.role") == "command", 20)
+            receiver.wait_for_span(lambda span: span.attributes.get("sidecar.span.role") == "command", 60)
             seen.spans = receiver.spans
     return seen
 

@@ -126,7 +126,7 @@ def run(
         seen.surviving = _end_left(environ[acp_session.MARK])
         seen.tool_results = model.tool_results()
         if wrapped:
-            receiver.wait_for_span(lambda span: span.attributes.get("sidecar.span.role") == "command", 20)
+            receiver.wait_for_span(lambda span: span.attributes.get("sidecar.span.role") == "command", 60)
             seen.spans = receiver.spans
     return seen
 

@@ -55,7 +55,7 @@ def test_a_silent_command_beats(agent: str, runs: Runs) -> None:
     assert beats == added
     assert [beat["type"] for beat in beats] == ["shell_progress"] * 2
     for beat, expected_ms in zip(beats, (10_000, 20_000), strict=True):
-        assert expected_ms <= beat["lastOutputAgeMs"] < expected_ms + 1_000
+        assert expected_ms <= beat["lastOutputAgeMs"] < expected_ms + 5_000
         assert beat["lastOutputAgeMs"] <= beat["elapsedMs"]
         assert (beat["totalLines"], beat["totalBytes"]) in ((1, 6), (1, 7))  # a terminal writes \r\n
 

@@ -36,7 +36,7 @@ def test_a_silent_command_beats(agent: str, runs: Runs) -> None:
     beats = [event.attributes for event in command.events if event.name == "sidecar.heartbeat"]
     assert command.attributes["shell.heartbeat_count"] == len(beats) == runs.heartbeats(agent) == 2
     for beat, expected_ms in zip(beats, (10_000, 20_000), strict=True):
-        assert expected_ms <= beat["shell.last_output_age_ms"] < expected_ms + 1_000
+        assert expected_ms <= beat["shell.last_output_age_ms"] < expected_ms + 5_000
         assert beat["sidecar.verdict"] == "sleeping"
 
 
