@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from backends import Collector
@@ -17,6 +18,14 @@ from sidecar.daemon import client
 from sidecar.testing.otlp import OtlpReceiver
 
 SECOND_NS = 1_000_000_000
+LIMIT_S = 400
+"""For a test and what it shares: a stack that starts on a loaded machine takes its time. What hangs is told before."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT_S))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -102,7 +102,7 @@ class Sidecar:
         assert self._daemon is not None
         began_s = time.monotonic()
         self._daemon.send_signal(number)
-        self._daemon.wait(20)
+        self._daemon.wait(60)
         self._daemon = None
         return time.monotonic() - began_s
 
@@ -139,6 +139,6 @@ class Sidecar:
         for child in self._commands:
             if child.poll() is None:
                 child.terminate()
-            child.communicate(timeout=20)
+            child.communicate(timeout=60)
         if self._daemon is not None:
             self.stop_daemon()

@@ -94,7 +94,6 @@ def run(sidecar: Sidecar, count: int) -> set[str]:
     return {trace_id for _, trace_id, _ in traces}
 
 
-@pytest.mark.timeout(240)
 def test_each_trace_comes_together_at_one_gateway(
     installed: str, gateways: tuple[Gateway, Gateway], tls: dict[str, str], tmp_path: Path
 ) -> None:

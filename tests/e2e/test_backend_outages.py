@@ -38,7 +38,6 @@ def settled_ids(loki: OtlpReceiver) -> "collections.Counter[str]":
     return collections.Counter(log.trace_id for log in loki.logs if log.event_name == "sidecar.settled")
 
 
-@pytest.mark.timeout(300)
 def test_the_collector_is_away_for_a_minute(installed: str, tmp_path: Path) -> None:
     """One command begins before it and ends in it, one begins in it and ends after it, some are within."""
     fifos = [tmp_path / "first", tmp_path / "last"]
@@ -80,7 +79,6 @@ def roles(jaeger: Jaeger, trace_id: str) -> list[str | None]:
     return [span.role for span in jaeger.trace(trace_id)]
 
 
-@pytest.mark.timeout(300)
 def test_jaeger_is_away_and_the_collector_is_killed_meanwhile(installed: str, tmp_path: Path) -> None:
     """What the Collector has acknowledged is on its disk."""
     with Jaeger(tmp_path) as jaeger, OtlpReceiver(path_prefix="/otlp") as loki:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from backends import Collector, eventually, free_port
 from installed import SCRIPT, Sidecar, new_trace
 from prometheus_backend import Alertmanager, Prometheus
@@ -102,7 +101,6 @@ def manager_config(url: str) -> dict[str, Any]:
     return config
 
 
-@pytest.mark.timeout(180)
 def test_exactly_the_right_alerts_come_and_go(stack: Stack, tmp_path: Path) -> None:
     with (
         webhook() as hook,
@@ -163,7 +161,6 @@ def test_exactly_the_right_alerts_come_and_go(stack: Stack, tmp_path: Path) -> N
         assert hook.of("firing") == expected
 
 
-@pytest.mark.timeout(180)
 def test_a_producer_that_is_dead_holds_back_the_target_by_both_ways(tmp_path: Path) -> None:
     """A daemon behind a Collector, and one that is scraped itself; both ways break. A third target is down alone."""
     port, nobody, nowhere = free_port(), f"127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
