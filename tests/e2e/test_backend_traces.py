@@ -12,7 +12,7 @@ from stack import Stack
 from sidecar.testing.otlp import OtlpReceiver
 
 SPAN_METRIC_LABELS = {
-    *("__name__", "job", "instance", "service_name", "host_name", "status_code"),
+    *("__name__", "job", "instance", "collector", "service_name", "host_name", "status_code"),
     *("sidecar_span_role", "sidecar_settle_reason"),
     # Come with include_instrumentation_scope, and cannot be left out.
     *("span_instrumentation_scope_name", "span_instrumentation_scope_version"),
