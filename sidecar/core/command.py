@@ -158,8 +158,8 @@ class Command:
     def output_age_ms(self, now_ns: int) -> int:
         """How long ago the last output was, or the start where there was none.
 
-        Between frames this grows with the reader's clock: up to one heartbeat interval too old while output
-        flows (the producer says so once an interval), exact while there is silence.
+        Between frames this grows with the reader's clock: up to a second too old while output flows (the
+        producer says so once a second), exact while there is silence.
         """
         return self._age_ms + (now_ns - self._received_ns) // 1_000_000
 

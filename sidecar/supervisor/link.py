@@ -95,6 +95,8 @@ class Link:
             if self.retry_ns is None or now_ns >= self.retry_ns or kind == wire.SETTLED:
                 self.connect(now_ns)
             return
+        if kind == wire.ACTIVITY and self._out:
+            return  # a daemon that does not read: it shall not find a thousand of them, where the next one says it all
         self._put(kept, replay=False)
         self.flush(now_ns)
 

@@ -254,7 +254,7 @@ class Looking:
         self._next_ns = min(self._next_for_beat_ns(now_ns), self._next_for_limit_ns(now_ns))
 
     def _next_for_beat_ns(self, now_ns: int) -> int:
-        beat_ns = self._heartbeat.deadline_ns
+        beat_ns = self._heartbeat.beat_ns
         if beat_ns is None:
             return now_ns + _WITHOUT_BEATS_NS
         wanted_ns = beat_ns - _LEAD_NS

@@ -299,7 +299,7 @@ class Loop:
         if due == BEAT:
             verdict = self.silence.verdict(now_ns)
             self._delivery.send(self._reports.progress(self._stats, self.heartbeat.count, now_ns, verdict))
-        elif due == NOTE and self._stats.last_output_ns is not None and not self._is_blocked:
+        elif due == NOTE:
             self._delivery.send(self._reports.activity(self._stats, now_ns, repeats=self.silence.repeats))
         self.silence.tick(now_ns)
         if self.stopped is not None:
@@ -310,9 +310,10 @@ class Loop:
         was_blocked = self._is_blocked
         self._is_blocked = any(channel.blocked for channel in self.channels)
         if self._is_blocked or was_blocked:
-            self.heartbeat.output(now_ns)
+            self.heartbeat.hold(now_ns)
         if was_blocked and not self._is_blocked:
             self._stats.record_taken(now_ns)
+            self.heartbeat.output(now_ns)
             self.silence.output(now_ns)
 
     def _done(self, now_ns: int) -> bool:

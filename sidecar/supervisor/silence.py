@@ -69,7 +69,6 @@ class Silence:
         self._stop = stop
         self._notes = Notes(options.log)
         self._looking: Looking | None = None
-        self._told_of_ns: int | None = None
         self._is_over = not options.verdicts
         self._look_ns = None if self._is_over else stats.started_ns + self._after_ns
         self._repeats = Repeats([] if self._is_over else channels, stats, heartbeat.interval_ns)
@@ -115,8 +114,7 @@ class Silence:
     def output(self, now_ns: int) -> None:
         if self._looking is not None and self._repeats.since_ns is None:
             if self._looking.has_verdict:
-                # It is over. Without a word the daemon would go on saying it for the rest of the interval.
-                self._delivery.send(self._reports.activity(self._stats, now_ns))
+                self._tell_of_output(now_ns)  # it is over, and the daemon would go on saying it
             self._look_ns = self._looking.output(now_ns)
 
     @_guarded
@@ -186,7 +184,7 @@ class Silence:
 
     def _repeats_changed(self, now_ns: int) -> None:
         """The daemon is told first: from here on output ends no verdict, or does again."""
-        self._delivery.send(self._reports.activity(self._stats, now_ns, repeats=self.repeats))
+        self._tell_of_output(now_ns)
         looking = self._load() if self.repeats else self._looking
         if looking is not None:
             looking.repeats = self._repeats if self.repeats else None
@@ -229,14 +227,10 @@ class Silence:
         return self._looking
 
     def _tell(self, verdict: "dict[str, Json]", now_ns: int) -> None:
-        self._tell_age(now_ns)
+        if self._heartbeat.is_untold and not self.repeats:
+            self._tell_of_output(now_ns)  # a verdict does not say how old the output is
         self._delivery.send(self._reports.verdict(verdict, now_ns))
 
-    def _tell_age(self, now_ns: int) -> None:
-        """A verdict does not say how old the output is. The first of a silence comes after a word that does."""
-        last_ns, interval_ns = self._stats.last_output_ns, self._heartbeat.interval_ns
-        had_beat = last_ns is not None and 0 < interval_ns <= now_ns - last_ns
-        if last_ns is None or last_ns == self._told_of_ns or had_beat or self.repeats:
-            return
-        self._told_of_ns = last_ns
-        self._delivery.send(self._reports.activity(self._stats, now_ns))
+    def _tell_of_output(self, now_ns: int) -> None:
+        self._heartbeat.told(now_ns)
+        self._delivery.send(self._reports.activity(self._stats, now_ns, repeats=self.repeats))

@@ -1,9 +1,10 @@
 """The heartbeat: examples to the tenth of a second, and every interleaving against a model."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.core.heartbeat import BEAT, NOTE, HeartbeatClock
+from sidecar.core.heartbeat import BEAT, NOTE, NOTE_NS, HeartbeatClock
 
 S = 1_000_000_000
 INTERVAL_NS = 10 * S
@@ -33,15 +34,41 @@ def test_silence_from_the_start_beats_an_interval_after_the_start() -> None:
     assert fired(clock, 36 * S) == [(15 * S, BEAT), (25 * S, BEAT), (35 * S, BEAT)]
 
 
-def test_flowing_output_never_beats_and_earns_a_note_an_interval() -> None:
-    clock = HeartbeatClock(INTERVAL_NS, 0)
+@pytest.mark.parametrize("interval_ns", [0, S // 2, INTERVAL_NS])
+def test_flowing_output_never_beats_and_earns_a_note_a_second(interval_ns: int) -> None:
+    clock = HeartbeatClock(interval_ns, 0)
     given_out = []
-    for second in range(1, 121):
-        given_out += fired(clock, second * S - 1)
-        clock.output(second * S)
+    for tenth in range(1, 601):
+        clock.output(tenth * S // 10)
+        given_out += fired(clock, (tenth + 1) * S // 10 - 1)
     assert clock.count == 0
-    assert {what for _, what in given_out} == {NOTE}
-    assert 10 <= len(given_out) <= 13
+    assert given_out == [(second * S, NOTE) for second in range(1, 61)]
+
+
+def test_output_after_a_pause_is_told_at_once_and_that_of_the_first_second_after_it() -> None:
+    clock = HeartbeatClock(INTERVAL_NS, 0)
+    clock.output(S // 10)
+    assert fired(clock, 5 * S) == [(S, NOTE)]
+    clock.output(5 * S)
+    assert clock.tick(5 * S) == NOTE
+    assert not clock.is_untold
+
+
+def test_what_another_frame_told_earns_no_note() -> None:
+    clock = HeartbeatClock(INTERVAL_NS, 0)
+    clock.output(3 * S)
+    clock.told(3 * S)
+    assert fired(clock, 13 * S - 1) == []
+    clock.output(13 * S - 1)
+    assert clock.tick(13 * S - 1) == NOTE
+
+
+def test_output_that_is_not_taken_is_no_silence_and_earns_no_note() -> None:
+    clock = HeartbeatClock(INTERVAL_NS, 0)
+    for second in range(1, 61):
+        clock.hold(second * S)
+        assert fired(clock, (second + 1) * S - 1) == []
+    assert fired(clock, 75 * S) == [(70 * S, BEAT)]
 
 
 def test_output_on_the_very_moment_of_the_beat_holds_it_back() -> None:
@@ -55,8 +82,10 @@ def test_output_on_the_very_moment_of_the_beat_holds_it_back() -> None:
 def test_an_interval_of_zero_never_beats() -> None:
     clock = HeartbeatClock(0, 0)
     assert clock.deadline_ns is None
-    clock.output(S)
     assert clock.tick(10**15) is None
+    clock.output(10**15)
+    assert clock.tick(10**15 + S) == NOTE
+    assert clock.deadline_ns is None
     assert clock.count == 0
 
 
@@ -86,18 +115,24 @@ def test_after_stop_there_is_nothing_to_wait_for() -> None:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["output", "tick", "tick", "deadline", "stop"]), st.integers(0, 25)), max_size=60
+    st.tuples(
+        st.sampled_from(["output", "output", "hold", "told", "tick", "tick", "deadline", "stop"]),
+        # Around the time between two notes, and in small steps, where order matters.
+        st.integers(0, 25) | st.integers(NOTE_NS // 3, 2 * NOTE_NS),
+    ),
+    max_size=60,
 )
 
 
-@given(interval=st.integers(1, 12), start=st.integers(0, 5), steps=STEPS)
+@given(interval=st.integers(1, 12) | st.integers(NOTE_NS // 2, 20 * NOTE_NS), start=st.integers(0, 5), steps=STEPS)
 def test_every_interleaving_beats_when_the_model_says_so(
     interval: int, start: int, steps: list[tuple[str, int]]
 ) -> None:
     clock = HeartbeatClock(interval, start)
     now = silent_since = start
     next_beat = start + interval
-    stopped = output_since_note = False
+    told_at = start
+    stopped = untold = False
     beats = 0
     for what, step in steps:
         if what == "deadline" and clock.deadline_ns is not None:
@@ -109,7 +144,13 @@ def test_every_interleaving_beats_when_the_model_says_so(
             stopped = True
         elif what == "output":
             clock.output(now)
-            silent_since, next_beat, output_since_note = now, now + interval, True
+            silent_since, next_beat, untold = now, now + interval, True
+        elif what == "hold":
+            clock.hold(now)
+            silent_since, next_beat = now, now + interval
+        elif what == "told":
+            clock.told(now)
+            told_at, untold = now, False
         else:
             got = clock.tick(now)
             if not stopped and now >= next_beat:
@@ -117,27 +158,33 @@ def test_every_interleaving_beats_when_the_model_says_so(
                 assert now - silent_since >= interval
                 beats += 1
                 next_beat = silent_since + ((now - silent_since) // interval + 1) * interval
-                output_since_note = False
-            elif got is not None:
+                told_at, untold = now, False
+            elif not stopped and untold and now >= told_at + NOTE_NS:
                 assert got == NOTE
-                assert output_since_note
-                assert not stopped
-                output_since_note = False
+                told_at, untold = now, False
+            else:
+                assert got is None
         assert clock.count == beats
+        assert clock.is_untold == untold
         if stopped:
             assert clock.deadline_ns is None
         else:
-            # Never later than the beat that is owed: the loop sleeps until then.
+            # Never later than what is owed: the loop sleeps until then.
             assert clock.deadline_ns is not None
-            assert clock.deadline_ns <= next_beat
+            assert clock.deadline_ns <= (min(next_beat, told_at + NOTE_NS) if untold else next_beat)
 
 
-@given(outputs=st.lists(st.integers(0, 30), max_size=80))
-def test_notes_do_not_come_faster_than_output_can_earn_them(outputs: list[int]) -> None:
-    clock = HeartbeatClock(10, 0)
-    now, notes = 0, []
+@given(outputs=st.lists(st.integers(0, 3 * NOTE_NS), max_size=80), interval=st.sampled_from([0, S // 3, INTERVAL_NS]))
+def test_notes_keep_their_distance_and_no_output_waits_longer_for_one(outputs: list[int], interval: int) -> None:
+    clock = HeartbeatClock(interval, 0)
+    now, told = 0, []
     for step in outputs:
-        now += step
-        notes += [at for at, what in fired(clock, now) if what == NOTE]
+        until = now + step
+        told += fired(clock, until)
+        now = until
         clock.output(now)
-    assert all(later - earlier >= 10 for earlier, later in zip(notes, notes[2:], strict=False))
+        what = clock.tick(now)  # as the loop does in the turn of the output
+        told += [] if what is None else [(now, what)]
+        assert not clock.is_untold or now - max([0, *(at for at, _ in told)]) < NOTE_NS
+    notes = [at for at, what in told if what == NOTE]
+    assert all(later - earlier >= NOTE_NS for earlier, later in zip([0, *notes], notes, strict=False))

@@ -129,6 +129,28 @@ def test_frames_arrive_in_order_as_they_were(scene: Scene) -> None:
     assert scene.notes.lines == []
 
 
+def test_a_daemon_that_does_not_read_finds_no_heap_of_notes(scene: Scene) -> None:
+    """The next one says all that an earlier one did; beats and verdicts wait for it as ever."""
+    daemon = scene.daemon()
+    scene.link.connect(0)
+    seq = 0
+    while not scene.link.unsent:
+        scene.link.send(verdict(seq=(seq := seq + 1)), 0)
+    kept = len(scene.link._out)
+    for later in range(1, 100):
+        scene.link.send(activity(seq=seq + later), 0)
+    assert len(scene.link._out) == kept
+    daemon.accept()
+    scene.link.send(beat(seq=seq + 100), 0)
+    while scene.link.unsent:
+        daemon.frames(1)
+        scene.link.flush(0)
+    while daemon.frames(1)[0]["type"] == "verdict":
+        pass  # then it was the beat
+    scene.link.send(activity(seq=seq + 101), 0)
+    assert [frame["type"] for frame in daemon.frames(1)] == ["output_activity"]
+
+
 def test_what_the_daemon_says_is_given_back(scene: Scene) -> None:
     daemon = scene.daemon()
     scene.link.connect(0)
