@@ -48,7 +48,11 @@ class Ledger:
             if frames is None:
                 continue
             left[name] = self._left_since_ns.get(name, now_ns)
-            if now_ns - left[name] >= _PATIENCE_NS and len(found) < _TAKEN_AT_ONCE:
+            if now_ns - left[name] < _PATIENCE_NS:
+                continue
+            if not frames:
+                self.remove([name])  # killed before the first line was whole, or of another version
+            elif len(found) < _TAKEN_AT_ONCE:
                 found.append((name, frames))
         self._left_since_ns = left
         return found
@@ -90,7 +94,10 @@ class Ledger:
             return []
 
     def _of_the_dead(self, name: str) -> list[Frame] | None:
-        """The frames of an entry that nobody holds any more; None for one that is held, gone, or no entry."""
+        """The frames of an entry that nobody holds; None for one that is held, gone, or no entry.
+
+        Empty also where a supervisor has made the file this instant, and is about to lock it and to write.
+        """
         path = self._path(name)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -104,15 +111,11 @@ class Ledger:
                 self.remove([name])
                 return None
             os.lockf(descriptor, os.F_TEST, 0)
-            frames = _frames(os.read(descriptor, _MAX_BYTES), name)
+            return _frames(os.read(descriptor, _MAX_BYTES), name)
         except OSError:
             return None  # its supervisor lives
         finally:
             os.close(descriptor)
-        if not frames:
-            self.remove([name])  # killed before the first line was whole, or of another version
-            return None
-        return frames
 
     def _holds_lock(self) -> bool:
         if self._lock is not None:

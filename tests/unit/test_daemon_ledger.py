@@ -98,6 +98,29 @@ def test_a_supervisor_that_lives_keeps_its_entry(socket: str, lives: bool) -> No
         os.close(descriptor)
 
 
+def test_a_supervisor_that_has_only_just_made_its_entry_keeps_it(socket: str) -> None:
+    path = left(socket)
+    ready, go = os.pipe(), os.pipe()
+    if (child := os.fork()) == 0:
+        with path.open("wb") as entry:
+            os.read(go[0], 1)
+            os.lockf(entry.fileno(), os.F_TLOCK, 0)
+            os.write(entry.fileno(), wire.encode(started(ID)))
+            os.write(ready[1], b".")
+            os.read(go[0], 1)
+        os._exit(0)
+    ledger = Ledger(socket)
+    assert ledger.orphans(nobody, 0) == []
+    os.write(go[1], b".")
+    os.read(ready[0], 1)
+    assert ledger.orphans(nobody, SECOND_NS) == []
+    assert path.exists()
+    os.write(go[1], b".")
+    os.waitpid(child, 0)
+    for descriptor in (*ready, *go):
+        os.close(descriptor)
+
+
 def test_what_is_no_entry_is_removed(socket: str, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(wire.encode(started("link")))
@@ -106,7 +129,10 @@ def test_what_is_no_entry_is_removed(socket: str, tmp_path: Path) -> None:
     (folder / "empty").touch()
     os.mkfifo(folder / "fifo")
     (folder / "folder").mkdir()
-    assert Ledger(socket).orphans(nobody, 0) == []
+    ledger = Ledger(socket)
+    assert ledger.orphans(nobody, 0) == []
+    assert sorted(os.listdir(folder)) == ["empty", "folder", "lock", "stranger"]
+    assert ledger.orphans(nobody, SECOND_NS) == []
     assert sorted(os.listdir(folder)) == ["folder", "lock"]
     assert victim.exists()
 
