@@ -208,13 +208,13 @@ class OtlpReceiver:
     def logs(self) -> list[ReceivedLog]:
         return self._logs.items
 
-    def wait_for_span(self, predicate: Callable[[ReceivedSpan], bool], timeout_s: float = 5.0) -> ReceivedSpan:
+    def wait_for_span(self, predicate: Callable[[ReceivedSpan], bool], timeout_s: float = 30.0) -> ReceivedSpan:
         return self._spans.wait_for(predicate, timeout_s)
 
-    def wait_for_metric(self, predicate: Callable[[ReceivedMetric], bool], timeout_s: float = 5.0) -> ReceivedMetric:
+    def wait_for_metric(self, predicate: Callable[[ReceivedMetric], bool], timeout_s: float = 30.0) -> ReceivedMetric:
         return self._metrics.wait_for(predicate, timeout_s)
 
-    def wait_for_log(self, predicate: Callable[[ReceivedLog], bool], timeout_s: float = 5.0) -> ReceivedLog:
+    def wait_for_log(self, predicate: Callable[[ReceivedLog], bool], timeout_s: float = 30.0) -> ReceivedLog:
         return self._logs.wait_for(predicate, timeout_s)
 
     def clear(self) -> None:

@@ -9,6 +9,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ from sidecar.core.errors import DaemonUnavailable
 from sidecar.daemon import client
 
 ROOT = Path(__file__).parents[2]
-WAIT_S = 20.0
+WAIT_S = 60.0
 SITE_PACKAGES = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="what the kernel tells is read from /proc")
 
@@ -121,10 +122,24 @@ def install(prefix: Path) -> None:
 def stop_daemon(socket_path: str) -> None:
     """End the daemon that a supervisor may have started, and wait until it is gone."""
     try:
+        pid = int(client.status(socket_path)["pid"])
         list(client.request(socket_path, "stop"))
     except DaemonUnavailable:
         return  # none ever came up: its interpreter may lack what a daemon needs
-    until(lambda: not os.path.exists(socket_path))
+    # Its socket goes first: until it has gone itself, it sends and writes what it has.
+    until(lambda: not alive(pid) and not os.path.exists(socket_path))
+
+
+@contextlib.contextmanager
+def closed_port() -> Iterator[int]:
+    """A port of 127.0.0.1 where nobody listens, that the kernel gives to nobody else; a server may take it meanwhile.
+
+    It is bound, and not listened at: beside that may bind who sets SO_REUSEADDR, as servers do.
+    """
+    with socket.socket() as kept:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        yield int(kept.getsockname()[1])
 
 
 def until(condition: Callable[[], Any], within_s: float = WAIT_S) -> Any:

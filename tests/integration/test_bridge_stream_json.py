@@ -82,11 +82,11 @@ def test_a_silent_command_beats_between_its_call_and_its_result(sidecar: Install
 
 def test_the_references_check(sidecar: Installation) -> None:
     """`tool_progress` after 10 s, with the time and the timeout, and without figures of an output there was none of."""
-    plan = {"command": "sleep 11"}
+    plan = {"command": "sleep 14"}
     limits = {"SIDECAR_HEARTBEAT_INTERVAL": "10s", "SIDECAR_TIMEOUT": "30s"}
     (beat,) = beats_of(converse(sidecar, agent("qwen", PARTIAL), plan, **limits))
     elapsed_ms = beat["content"].pop("elapsedMs")
-    assert 10_000 <= elapsed_ms < 11_000
+    assert 10_000 <= elapsed_ms < 14_000
     assert beat == {
         "type": "tool_progress",
         "tool_use_id": "call_1",
@@ -102,7 +102,7 @@ def test_qwens_clients_get_nothing_that_they_did_not_ask_for(sidecar: Installati
 def test_no_beat_while_the_client_is_asked_for_leave(sidecar: Installation) -> None:
     """The agent runs it all the same: an agent's own fault, and no reason to say that it runs."""
     with start(sidecar, *agent("claude")) as process:
-        send(process, {"command": "sleep 2.5", "ask": True})
+        send(process, {"command": "sleep 8", "ask": True})
         seen = [read(process)]
         while seen[-1]["type"] != "control_request":
             seen.append(read(process))
@@ -112,13 +112,13 @@ def test_no_beat_while_the_client_is_asked_for_leave(sidecar: Installation) -> N
         send(process, {"type": "control_response", "response": response})
         seen.append(read(process))
         assert [message["type"] for message in seen] == ["system", "assistant", "control_request", "tool_progress"]
-        assert seen[-1]["elapsed_time_seconds"] in (0, 1, 2)
+        assert seen[-1]["elapsed_time_seconds"] in range(9)
         process.kill()
 
 
 def test_none_after_the_command_has_ended_though_its_result_is_late(sidecar: Installation) -> None:
-    messages = converse(sidecar, agent("claude"), {"command": "sleep 0.8", "late": 1.2})
-    assert 1 <= len(beats_of(messages)) <= 3
+    messages = converse(sidecar, agent("claude"), {"command": "sleep 2", "late": 4})
+    assert 1 <= len(beats_of(messages)) <= 12, "else there were twenty"
 
 
 ODD = [b"{not json\n", b"[]\n", b"\xff\xfe\n", b'{"type":"tool_use","x":null}\n', b"\r\n", b"5\n", b'"tool_result"\n']

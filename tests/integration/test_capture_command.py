@@ -47,9 +47,9 @@ def everything(receiver: OtlpReceiver) -> str:
 
 def wait_for_all(receiver: OtlpReceiver, program: str) -> ReceivedSpan:
     """The command's span, with the log event of its end and its metrics there too."""
-    span = receiver.wait_for_span(lambda span: is_command(span) and span.name == program, 15)
-    receiver.wait_for_log(lambda log: log.event_name == "sidecar.settled", 15)
-    receiver.wait_for_metric(lambda metric: metric.name == "sidecar.command.duration", 15)
+    span = receiver.wait_for_span(lambda span: is_command(span) and span.name == program)
+    receiver.wait_for_log(lambda log: log.event_name == "sidecar.settled")
+    receiver.wait_for_metric(lambda metric: metric.name == "sidecar.command.duration")
     return span
 
 
@@ -73,14 +73,14 @@ def test_without_the_flag_no_word_of_it_is_anywhere(stage: Stage, receiver: Otlp
 
 def test_a_command_that_cannot_be_started_has_its_line_too(stage: Stage, receiver: OtlpReceiver) -> None:
     stage.start(["--capture-command"], ["/no/such-program", "--token", SECRET], "missing", TRACEPARENT)
-    span = receiver.wait_for_span(lambda span: span.name == "such-program", 15)
+    span = receiver.wait_for_span(lambda span: span.name == "such-program")
     assert span.attributes["process.command_line"] == "/no/such-program --token '[REDACTED]'"
     assert SECRET[:8] not in everything(receiver)
 
 
 def test_inline_too(stage: Stage, receiver: OtlpReceiver) -> None:
     stage.start(["--inline", "--capture-command"], ["sh", "-c", SCRIPT], "inline", TRACEPARENT)
-    span = receiver.wait_for_span(is_command, 15)
+    span = receiver.wait_for_span(is_command)
     assert span.attributes["process.command_line"] == REDACTED_LINE
 
 
@@ -88,11 +88,11 @@ def test_the_longest_identity_and_the_longest_line_fit_into_one_frame(stage: Sta
     wide = "\u00e9" * 128
     flags = ["--capture-command", "--tool-name", wide, "--tool-call-id", wide, "--session-id", wide]
     stage.start(flags, ["sh", "-c", "sleep 0.1; : " + "\U0001f600" * 20_000], "long", TRACEPARENT)
-    span = receiver.wait_for_span(is_command, 15)
+    span = receiver.wait_for_span(is_command)
     assert span.attributes["process.command_line"].startswith("sh -c 'sleep 0.1; : \U0001f600")
     assert span.attributes["process.command_line"].endswith("...")
     stage.start(flags, ["\U0001f600" * 2000, "x" * 20_000], "missing", TRACEPARENT)
-    receiver.wait_for_span(lambda span: is_command(span) and span.name.startswith("\U0001f600"), 15)
+    receiver.wait_for_span(lambda span: is_command(span) and span.name.startswith("\U0001f600"))
 
 
 def test_redaction_is_loaded_only_where_it_is_asked_for() -> None:

@@ -14,9 +14,12 @@ from supervised import WAIT_S, Installation, alive, on_linux, state_of, until
 
 from sidecar.core.receipt import is_receipt
 from sidecar.daemon import client
+from sidecar.supervisor.stopping import AGAIN_NS
 
 pytestmark = on_linux
 Record = dict[str, Any]
+SECOND_ASKING_S = 1.2 * AGAIN_NS / 1e9
+"""What comes sooner is taken for the same request."""
 
 
 class Watched:
@@ -108,12 +111,16 @@ def test_several_at_once_on_a_stopped_supervisor_are_told_the_same(sidecar: Inst
 
 def test_a_second_cancel_kills_at_once(sidecar: Installation) -> None:
     flags = ("--kill-after", "60s")
-    with watched(sidecar) as watch, sidecar.started("sh", "-c", STUBBORN, flags=flags) as child:
+    script = STUBBORN.replace("''", "'echo term'", 1)
+    with watched(sidecar) as watch, sidecar.started("sh", "-c", script, flags=flags) as child:
         ready(child)
         command_id = watch.id_of(child.pid)
         first = cancel(sidecar, command_id, "--wait", "600ms")
         assert first.returncode == 124
         assert "has not settled within 600ms" in first.stderr
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"term\n"
+        time.sleep(SECOND_ASKING_S)
         second = cancel(sidecar, command_id)
         assert second.returncode == 0
         assert "SIGKILL to " in second.stdout
@@ -146,19 +153,18 @@ def test_a_wrong_wait_is_one_line(sidecar: Installation) -> None:
 
 @pytest.mark.parametrize("interval", ["0", "10s"])
 def test_silence_for_too_long_stops_it_and_output_does_not(sidecar: Installation, interval: str) -> None:
-    flags = ("--silence-timeout", "600ms", "--heartbeat-interval", interval)
-    script = "for i in 1 2 3 4; do echo $i; sleep .3; done; echo $$; exec sleep 60"
+    flags = ("--silence-timeout", "1500ms", "--heartbeat-interval", interval)
+    script = "for i in 1 2 3 4; do echo $i; sleep .4; done; echo $$; exec sleep 60"
     with watched(sidecar) as watch, sidecar.started("sh", "-c", script, flags=flags) as child:
-        begin_s = time.monotonic()
         command_id = watch.id_of(child.pid)
         assert child.stdout is not None
         assert child.stdout.read().split()[:4] == [b"1", b"2", b"3", b"4"]
         assert child.wait(WAIT_S) == 124
-        assert time.monotonic() - begin_s > 1.6
         record = watch.end_of(command_id)
         assert record["reason"] == "silence_timeout"
         assert record["stop"]["askedBy"] == "silence_timeout"
-        assert record["longestSilenceMs"] >= 600
+        assert record["longestSilenceMs"] >= 1500
+        assert record["elapsedMs"] >= 3100
 
 
 def test_who_asked_by_signal_and_what_was_killed(sidecar: Installation) -> None:
@@ -172,7 +178,7 @@ def test_who_asked_by_signal_and_what_was_killed(sidecar: Installation) -> None:
         assert receipt["askedBy"] == "signal"
         assert receipt["evidence"].startswith(f"SIGTERM from pid {os.getpid()} (")
         assert [sent["signal"] for sent in receipt["sent"]] == ["SIGTERM", "SIGKILL"]
-        assert 300 <= receipt["sent"][1]["atMs"] - receipt["sent"][0]["atMs"] < 5000
+        assert 300 <= receipt["sent"][1]["atMs"] - receipt["sent"][0]["atMs"] < 30_000
 
 
 def test_a_second_term_in_the_grace_kills_at_once(sidecar: Installation) -> None:
@@ -183,7 +189,7 @@ def test_a_second_term_in_the_grace_kills_at_once(sidecar: Installation) -> None
         ready(child)
         os.kill(child.pid, signal.SIGTERM)
         until(lambda: not alive(away))
-        time.sleep(0.6)  # what comes sooner is taken for the same request
+        time.sleep(SECOND_ASKING_S)
         os.kill(child.pid, signal.SIGTERM)
         assert child.wait(WAIT_S) == -signal.SIGKILL
 

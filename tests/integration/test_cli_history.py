@@ -13,7 +13,7 @@ from sidecar.daemon import client
 
 def verb(sidecar: Installation, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [str(sidecar.script), *words], capture_output=True, text=True, env=sidecar.environ, timeout=30, check=False
+        [str(sidecar.script), *words], capture_output=True, text=True, env=sidecar.environ, timeout=60, check=False
     )
 
 

@@ -23,13 +23,13 @@ class FakeDaemon:
         self.listener.bind(path)
         os.chmod(path, 0o600)
         self.listener.listen()
-        self.listener.settimeout(20)
+        self.listener.settimeout(60)
         self.connection = None
 
     def accept(self):
         """The next subscriber's request."""
         self.connection, _ = self.listener.accept()
-        self.connection.settimeout(20)
+        self.connection.settimeout(60)
         line = self.connection.makefile("rb").readline()
         return json.loads(line)
 
@@ -102,7 +102,7 @@ def test_records_come_at_once_and_the_snapshot_line_does_not(daemon, watch):
     daemon.send(BEAT)
     assert line_of(process.stdout) == '{"toolCallId":"call_1","status":"in_progress","_meta":{"x":"é"}}\n'
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
+    assert process.wait(60) == 130
     assert process.communicate() == (b"", b"")
 
 
@@ -123,7 +123,7 @@ def test_once_ends_with_the_daemon(daemon, watch):
     daemon.accept()
     daemon.send({"type": "snapshot", "commands": 0}, BEAT)
     daemon.hang_up()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert json.loads(out) == BEAT
     assert err == b"sidecar: the daemon has ended\n"
     assert process.returncode == 0
@@ -131,7 +131,7 @@ def test_once_ends_with_the_daemon(daemon, watch):
 
 def test_once_without_a_daemon(watch, path):
     process = watch("--once")
-    assert process.communicate(timeout=20) == (b"", f"sidecar: no daemon is running on {path}\n".encode())
+    assert process.communicate(timeout=60) == (b"", f"sidecar: no daemon is running on {path}\n".encode())
     assert process.returncode == 125
 
 
@@ -148,7 +148,7 @@ def test_count_ends_after_so_many_lines(daemon, watch):
     process = watch("--count", "2")
     daemon.accept()
     daemon.send(BEAT, BEAT, BEAT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert len(out.splitlines()) == 2
     assert (err, process.returncode) == (b"", 0)
 
@@ -157,7 +157,7 @@ def test_a_reader_that_goes_away_ends_it_though_nothing_is_written(daemon, watch
     process = watch()
     daemon.accept()
     process.stdout.close()
-    assert process.wait(20) == 141
+    assert process.wait(60) == 141
     assert process.stderr.read() == b""
     process.stdout = None
 
@@ -166,7 +166,7 @@ def test_a_reader_that_goes_away_ends_the_wait_for_a_daemon(watch):
     process = watch()
     assert "waiting" in line_of(process.stderr)
     process.stdout.close()
-    assert process.wait(20) == 141
+    assert process.wait(60) == 141
     assert process.stderr.read() == b""
     process.stdout = None
 

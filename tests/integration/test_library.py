@@ -25,6 +25,8 @@ from sidecar.supervisor.stopping import AGAIN_NS
 PAGE = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
 SECOND_ASKING_S = 2 * AGAIN_NS / 1e9
 """Later than this, a second asking is one of its own."""
+STUBBORN = "trap 'echo > {0}/term' TERM; echo $$ > {0}/pid; while :; do sleep 0.05; done"
+"""Survives SIGTERM, and notes it."""
 
 
 @pytest.fixture(autouse=True)
@@ -141,12 +143,13 @@ def test_the_command_does_not_get_the_descriptor_of_the_frames() -> None:
 
 def test_heartbeats_are_told_while_it_runs() -> None:
     told: list[Progress] = []
-    result = run("echo hi; sleep 1", on_progress=told.append, heartbeat_interval_s=0.2, timeout_s=60)
+    result = run("echo hi; sleep 2", on_progress=told.append, heartbeat_interval_s=0.2, timeout_s=60)
     beats = [progress for progress in told if progress.kind == "heartbeat"]
     assert 2 <= len(beats) == result.heartbeat_count
     assert beats[0].command_id == result.command_id
-    assert (beats[0].total_bytes, beats[0].total_lines, beats[0].timeout_s) == (3, 1, 60.0)
-    assert beats[0].silent_s >= 0.2
+    # Not the first: on a busy machine the shell may take longer than that to say a word.
+    assert (beats[-1].total_bytes, beats[-1].total_lines, beats[-1].timeout_s) == (3, 1, 60.0)
+    assert beats[-1].silent_s >= 0.2
     assert is_shell_progress(beats[0].shell_progress)
     assert [beat.elapsed_s for beat in beats] == sorted({beat.elapsed_s for beat in beats})
 
@@ -155,37 +158,37 @@ def test_a_verdict_is_told_and_is_in_the_result() -> None:
     told: list[Progress] = []
     with start("read -r line < /dev/tty || sleep 60", heartbeat_interval_s=0.5) as command:
         for progress in command:
-            told.append(progress)
-            if progress.verdict is not None:
+            if progress.verdict == "sleeping" and not told:
+                told.append(progress)
                 command.cancel()
         result = command.wait()
-    assert told[-1].verdict == "sleeping"
-    assert told[-1].evidence
+    assert told[0].evidence
     assert result.verdict is not None
     assert result.verdict.verdict == "sleeping"
     assert result.reason == "cancelled"
 
 
-def test_output_is_told_as_it_comes() -> None:
+def test_output_is_told_as_it_comes(tmp_path: Path) -> None:
     pieces: list[tuple[str, bytes]] = []
-    moments: list[float] = []
+    os.mkfifo(tmp_path / "go")
 
     def took(stream: str, data: bytes) -> None:
         pieces.append((stream, data))
-        moments.append(time.monotonic())
+        if data == b"one\n":  # the command waits for us to have heard it
+            (tmp_path / "go").write_text("\n")
 
-    run("echo one; sleep 0.5; echo two >&2", on_output=took)
+    run(f"echo one; read x < {tmp_path}/go; echo two >&2", on_output=took)
     assert pieces == [("stdout", b"one\n"), ("stderr", b"two\n")]
-    assert moments[1] - moments[0] > 0.2
 
 
 def test_the_acp_update_of_a_heartbeat() -> None:
-    told: list[Progress] = []
-    run("sleep 0.5", on_progress=told.append, heartbeat_interval_s=0.2, tool_call_id="call_1", tool_name="bash")
-    update = acp.update(told[0].started, told[0].frame, Context())
+    with start("sleep 60", heartbeat_interval_s=0.2, tool_call_id="call_1", tool_name="bash") as command:
+        told = next(progress for progress in command if progress.kind == "heartbeat")
+        command.cancel()
+    update = acp.update(told.started, told.frame, Context())
     assert update is not None
     assert (update["toolCallId"], update["status"]) == ("call_1", "in_progress")
-    assert update["_meta"]["shellProgress"] == told[0].shell_progress
+    assert update["_meta"]["shellProgress"] == told.shell_progress
 
 
 def test_a_timeout_has_the_receipt() -> None:
@@ -211,22 +214,24 @@ def test_ctrl_c_stops_the_command(tmp_path: Path) -> None:
     program = (
         "from sidecar import run\n"
         "try:\n"
-        f"    run('trap \"\" TERM; echo $$ > {tmp_path}/pid; sleep 60; sleep 60', kill_after_s=60)\n"
+        f"    run({STUBBORN.format(tmp_path)!r}, kill_after_s=60)\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted')\n"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True)
     pid = pid_in(tmp_path / "pid")
     process.send_signal(signal.SIGINT)
+    until((tmp_path / "term").exists)
     time.sleep(SECOND_ASKING_S)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=WAIT_S)[0] == b"interrupted\n"
     assert not alive(pid)
 
 
-def test_a_handle_is_cancelled_from_another_thread() -> None:
-    command = start("trap '' TERM; sleep 60 & wait; sleep 60", kill_after_s=0.2)
-    threading.Timer(0.3, command.cancel).start()
+def test_a_handle_is_cancelled_from_another_thread(tmp_path: Path) -> None:
+    command = start(f"trap '' TERM; echo $$ > {tmp_path}/pid; sleep 60 & wait; sleep 60", kill_after_s=0.2)
+    pid_in(tmp_path / "pid")
+    threading.Timer(0.1, command.cancel).start()
     result = command.wait(WAIT_S)
     assert (result.reason, result.signal) == ("cancelled", "SIGKILL")
     command.cancel()  # of what has ended: nothing
@@ -267,7 +272,7 @@ def test_a_background_process_that_holds_the_output_does_not_hold_the_result(tmp
     result = run(f"sleep 60 & echo $! > {tmp_path}/pid; echo done")
     assert result.stdout == b"done\n"
     assert result.descendants_left == 1
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 55
     os.kill(pid_in(tmp_path / "pid"), signal.SIGKILL)
 
 
@@ -283,7 +288,7 @@ def test_nothing_of_ours_stays_open() -> None:
         command.wait()
     with pytest.raises(UsageError):
         run("true", timeout_s=-1)
-    assert descriptors() == before
+    until(lambda: set(descriptors()) <= set(before))
 
 
 class TestAsync:
@@ -301,8 +306,8 @@ class TestAsync:
                 await asyncio.sleep(0)
                 told.append(progress)
 
-            await arun("sleep 0.7", on_progress=tell, heartbeat_interval_s=0.2)
-            async with astart("sleep 0.7", heartbeat_interval_s=0.2) as command:
+            await arun("sleep 1.5", on_progress=tell, heartbeat_interval_s=0.2)
+            async with astart("sleep 1.5", heartbeat_interval_s=0.2) as command:
                 iterated = [progress async for progress in command]
                 return len(told), len(iterated), await command.wait()
 
@@ -324,10 +329,10 @@ class TestAsync:
 
     def test_a_second_cancel_kills(self, tmp_path: Path) -> None:
         async def main() -> None:
-            words = f"trap '' TERM; echo $$ > {tmp_path}/pid; sleep 60; sleep 60"
-            task = asyncio.create_task(arun(words, kill_after_s=60))
+            task = asyncio.create_task(arun(STUBBORN.format(tmp_path), kill_after_s=60))
             await asyncio.to_thread(pid_in, tmp_path / "pid")
             task.cancel()
+            await asyncio.to_thread(until, (tmp_path / "term").exists)
             await asyncio.sleep(SECOND_ASKING_S)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -7,6 +7,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from supervised import Installation, on_linux, until
 from verdict_watch import Watched, watched
 
 pytestmark = on_linux
-INTERVAL = ("--heartbeat-interval", "1s")
+INTERVAL = ("--heartbeat-interval", "8s")  # a busy machine holds up a talking command for a second or two
 WITHIN_S = 60.0
 SPINNER = r"""while :; do for c in - "\\" "|" /; do printf "\r%s" "$c"; sleep .2; done; done"""
 # The same numbers each time: what takes 24 s once takes them always.
@@ -26,8 +27,11 @@ BUSY = (
     " while time.monotonic() < began + .2: pass"
 )
 ENDING = (
-    "for n in range(100): say('\\r' + '-/'[n % 2]); time.sleep(.2)\n"
-    "for n in itertools.count(): say(f'made object {n * n}\\n'); time.sleep(.2)"
+    "import os\n"
+    "for n in itertools.count():\n"
+    " say('\\r' + '-/'[n % 2]); time.sleep(.2)\n"
+    " if os.path.exists({news!r}): break\n"
+    "for n in itertools.count(): say(f'made object {{n * n}}\\n'); time.sleep(.2)"
 )
 NEWS = {
     "a percentage": "for n in range(125): say(f'\\r{n * 0.7:.1f} %'); time.sleep(.2)",
@@ -62,8 +66,14 @@ def is_settled(frame: dict[str, Any]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def commands(sidecar: Installation) -> Iterator[dict[str, Watched]]:
-    python = {"a clock": CLOCK, "a busy spinner": BUSY, "ending": ENDING, **NEWS}
+def news(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Once it is there, the spinner that ends has something new to say."""
+    return tmp_path_factory.mktemp("news") / "there are some"
+
+
+@pytest.fixture(scope="module")
+def commands(sidecar: Installation, news: Path) -> Iterator[dict[str, Watched]]:
+    python = {"a clock": CLOCK, "a busy spinner": BUSY, "ending": ENDING.format(news=str(news)), **NEWS}
     lines = {name: (sys.executable, "-c", WRITES + code) for name, code in python.items()}
     with contextlib.ExitStack() as stack:
         reader = stack.enter_context(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
@@ -80,11 +90,10 @@ def commands(sidecar: Installation) -> Iterator[dict[str, Watched]]:
 
 def test_a_spinner_for_ever(commands: dict[str, Watched]) -> None:
     command = commands["a spinner"]
-    found = command.verdict(within_s=WITHIN_S)
-    assert found["verdict"] in ("sleeping", "polling")
+    found = command.verdict("sleeping", "polling", within_s=WITHIN_S)
     assert found["progress"] is False
     assert found["elapsedMs"] >= 10_000
-    assert any("output repeats itself: a spinner for 1" in fact for fact in found["evidence"])
+    assert any("output repeats itself: a spinner for " in fact for fact in found["evidence"])
     listed = command.listed()
     assert (listed["verdict"], listed["repeats"], listed["silent"]) == (found["verdict"], True, False)
     command.process.terminate()
@@ -94,7 +103,7 @@ def test_a_spinner_for_ever(commands: dict[str, Watched]) -> None:
 
 
 def test_what_draws_a_spinner_and_works_makes_progress(commands: dict[str, Watched]) -> None:
-    found = commands["a busy spinner"].verdict("computing", within_s=WITHIN_S)
+    found = commands["a busy spinner"].verdict("computing", "cpu_starved", within_s=WITHIN_S)
     assert found["progress"] is True
     assert any("a spinner" in fact for fact in found["evidence"])
 
@@ -106,22 +115,20 @@ def test_a_rule_may_act_on_it(commands: dict[str, Watched]) -> None:
     assert settled["elapsedMs"] >= 10_000
 
 
-def test_new_lines_end_it(commands: dict[str, Watched]) -> None:
+def test_new_lines_end_it(commands: dict[str, Watched], news: Path) -> None:
     command = commands["ending"]
     found = command.verdict(within_s=WITHIN_S)
     assert any("a spinner" in fact for fact in found["evidence"])
-    assert found["elapsedMs"] < 20_000
+    news.touch()
     until(lambda: not command.listed().keys() & {"repeats", "verdict"})
-    assert command.listed()["elapsedMs"] >= 20_000
     assert not any(map(is_beat, command.frames))
 
 
 def test_a_clock_and_its_age_in_the_list(commands: dict[str, Watched]) -> None:
     command = commands["a clock"]
-    found = command.verdict(within_s=WITHIN_S)
-    assert found["verdict"] in ("sleeping", "polling")
+    found = command.verdict("sleeping", "polling", within_s=WITHIN_S)
     assert found["progress"] is False
-    assert any("output is a clock, for 1" in fact for fact in found["evidence"])
+    assert any("output is a clock, for " in fact for fact in found["evidence"])
     first_ms = command.listed()["sinceMs"]
     until(lambda: command.listed()["sinceMs"] > first_ms + 3000)  # several frames of activity came since
     assert not any(map(is_beat, command.frames))

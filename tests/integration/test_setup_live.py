@@ -18,7 +18,9 @@ RC = "alias ll='ls -l'\n"
 MANY = """
 import random, sys
 from click.testing import CliRunner
+from sidecar.agents import records
 from sidecar.cli.main import root
+records._LOCK_WAIT_S = 100
 chance = random.Random(sys.argv[1])
 for _ in range(12):
     agent = chance.choice(["claude-code", "qwen-code", "gemini-cli", "opencode"])

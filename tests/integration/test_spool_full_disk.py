@@ -66,7 +66,7 @@ def test_it_is_told_and_nothing_is_lost(result: dict[str, Any]) -> None:
     assert "full" in result["problem"]
     assert result["full"] == 100
     assert result["dropped"] == {}
-    assert result["longest_s"] < 1.0
+    assert result["longest_s"] < 10.0
 
 
 def test_what_was_sent_is_not_sent_again(result: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ class Life:
             self.clock.advance(1)
             step(self, second)
         self._feed(self.script.settle())
-        self._telemetry.shutdown(20)
+        self._telemetry.shutdown(60)
         assert self._telemetry.status()["problems"] == []
 
     def _note(self, second: int, verdict: str) -> None:

@@ -1,6 +1,5 @@
 """Each metric of the registry, by its name, unit, kind, labels and value: at a scrape and at an OTLP receiver alike."""
 
-import socket
 import threading
 import time
 import urllib.request
@@ -13,6 +12,7 @@ import pytest
 from prometheus_client import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from supervised import closed_port
 
 from sidecar.core.command import Command
 from sidecar.core.lifecycle import SETTLE_REASONS
@@ -40,7 +40,7 @@ Labels = tuple[tuple[str, str], ...]
 def scrape(url: str, accept: str = "text/plain") -> str:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     request = urllib.request.Request(url, headers={"Accept": accept})
-    with opener.open(request, timeout=20) as response:
+    with opener.open(request, timeout=60) as response:
         return str(response.read().decode())
 
 
@@ -65,8 +65,10 @@ class Rig:
     def __init__(self, receiver: OtlpReceiver | None, **settings: Any) -> None:
         self.clock = FakeClock()
         self.running: dict[str, Command] = {}
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
+        with closed_port() as port:  # until it is taken
+            self._telemetry_of(receiver, port, settings)
+
+    def _telemetry_of(self, receiver: OtlpReceiver | None, port: int, settings: dict[str, Any]) -> None:
         made = {
             "otlp_endpoint": receiver.http_endpoint if receiver else None,
             "metric_export_interval_ns": 100_000_000,
@@ -118,11 +120,10 @@ def key(metric: ReceivedMetric) -> tuple[str, Labels]:
 
 
 def received(receiver: OtlpReceiver, exports: int = 2) -> dict[tuple[str, Labels], ReceivedMetric]:
-    """The latest point of each series, after at least one more whole export."""
-    receiver.clear()
+    """The latest point of each series, after so many more exports: of two one is whole."""
     for _ in range(exports):
         seen = len(receiver.requests)
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + 60
         while len(receiver.requests) == seen:
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
@@ -132,9 +133,11 @@ def received(receiver: OtlpReceiver, exports: int = 2) -> dict[tuple[str, Labels
 @pytest.fixture(scope="module")
 def seen() -> Iterator[Seen]:
     with OtlpReceiver() as receiver:
-        rig = Rig(receiver)
+        # Half a second, so that a busy machine does not make the second export one after the 0.
+        rig = Rig(receiver, metric_export_interval_ns=500_000_000)
         before = samples(parse_text(scrape(rig.url)))
         before_otlp = received(receiver)
+        receiver.clear()
         hung = rig.start("make", sessionId='s "1"\\', heartbeatIntervalMs=5000)
         rig.clock.advance(10)
         rig.beat(hung, "network_peer_dead", ['no answer from "10.0.0.7"'])
@@ -401,9 +404,9 @@ def test_20000_commands_of_20000_names_sessions_and_traces() -> None:
             if number < 18_000:
                 script.settle("exited", exitCode=number % 256)
                 rig.end(script)
-        started_s = time.monotonic()
+        started_s = time.process_time()  # of this process, whatever else the machine does
         series = samples(parse_text(scrape(rig.url)))
-        took_s = time.monotonic() - started_s
+        took_s = time.process_time() - started_s
         counted = {name: sum(each[0] == name for each in series) for name in {each[0] for each in series}}
         families = len(FAMILIES)
         assert counted["sidecar_commands_started_total"] == counted["sidecar_commands_lost_total"] == families
@@ -415,8 +418,8 @@ def test_20000_commands_of_20000_names_sessions_and_traces() -> None:
         assert len(series) < most_series()
         assert not [each for each in series if "tool-" in str(each)]
         assert "otel_metric_overflow" not in {label for _, found in series for label, _ in found}
-        assert took_s < 2, "20,000 command lines as labels took 5.6 s"
-        rig.telemetry.shutdown(10)
+        assert took_s < 4, "20,000 command lines as labels took 5.6 s"
+        rig.telemetry.shutdown(60)
         exported = {key(m): m.value for m in receiver.metrics}
         assert len(exported) < len(series)
         assert exported["sidecar.commands.started", labels(family=OTHER)] == 13_333

@@ -80,7 +80,7 @@ class Rig:
         )
 
     def flush(self) -> None:
-        self.telemetry.shutdown(5)
+        self.telemetry.shutdown(60)
 
 
 @pytest.fixture(params=["http/protobuf", "grpc"])

@@ -5,6 +5,7 @@ import socket
 import urllib.request
 
 import pytest
+from supervised import closed_port
 
 from sidecar.telemetry.conventions.metrics import METRICS
 from sidecar.telemetry.pipeline import Telemetry
@@ -16,22 +17,18 @@ from sidecar.testing.scripted import ScriptedCommand
 ENVIRON = {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def _scrape(url: str) -> str:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=5) as response:
+    with opener.open(url, timeout=60) as response:
         return str(response.read().decode())
 
 
 def test_scrape() -> None:
     clock = FakeClock()
     # A series begins with 0, and stays at 0 for a few of these.
-    settings = TelemetrySettings(prometheus_port=_free_port(), environ=ENVIRON, metric_export_interval_ns=1)
-    telemetry = Telemetry(settings, monotonic_ns=clock.monotonic_ns, unix_ns=clock.unix_ns)
+    with closed_port() as port:
+        settings = TelemetrySettings(prometheus_port=port, environ=ENVIRON, metric_export_interval_ns=1)
+        telemetry = Telemetry(settings, monotonic_ns=clock.monotonic_ns, unix_ns=clock.unix_ns)
     url = telemetry.status()["prometheus"]
     assert url.startswith("http://127.0.0.1:")
     text = _scrape(url)

@@ -28,7 +28,7 @@ from sidecar.telemetry.settings import TelemetrySettings
 from sidecar.testing import FakeClock
 from sidecar.testing.scripted import ScriptedCommand
 
-endpoint, protocol, wait_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
+endpoint, protocol, wait_s, budget_s = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
 clock = FakeClock()
 telemetry = Telemetry(
     TelemetrySettings(otlp_endpoint=endpoint or None, otlp_protocol=protocol or None),
@@ -45,41 +45,48 @@ telemetry.command_settled(script.command)
 called_s = time.monotonic() - before
 time.sleep(wait_s)
 before = time.monotonic()
-telemetry.shutdown(1.0)
-print(time.monotonic() - before, called_s, telemetry.status()["problem_count"], "grpc" in sys.modules)
+telemetry.shutdown(budget_s)
+after = time.monotonic()
+print(after, after - before, called_s, telemetry.status()["problem_count"], "grpc" in sys.modules)
 """
 
 
 class Outcome:
     def __init__(
-        self, endpoint: str, protocol: str, environ: Mapping[str, str] = MappingProxyType({}), wait_s: float = 0.0
+        self,
+        endpoint: str,
+        protocol: str,
+        environ: Mapping[str, str] = MappingProxyType({}),
+        wait_s: float = 0.0,
+        budget_s: float = BUDGET_S,
     ) -> None:
         kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
         clean = {name: value for name, value in kept.items() if not name.startswith("OTEL_")}
-        before_s = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, endpoint, protocol, str(wait_s)],
+            [sys.executable, "-c", PROGRAM, endpoint, protocol, str(wait_s), str(budget_s)],
             env={**clean, "PYTHONPATH": str(ROOT), **environ},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
-        self.process_s = time.monotonic() - before_s - wait_s
+        ended_s = time.monotonic()
         self.stderr = done.stderr
         self.status = done.returncode
         assert done.stdout, done.stderr
-        shutdown_s, called_s, problems, grpc = done.stdout.split()
+        after_s, shutdown_s, called_s, problems, grpc = done.stdout.split()
+        self.exit_s = ended_s - float(after_s)
         self.shutdown_s, self.called_s = float(shutdown_s), float(called_s)
         self.problems, self.grpc_loaded = int(problems), grpc == "True"
 
     def check(self) -> None:
         assert self.stderr == ""
         assert self.status == 0
-        assert self.shutdown_s < BUDGET_S + 0.5
+        # What else the machine does is left four seconds: the SDK would take 6 to 30.
+        assert self.shutdown_s < BUDGET_S + 4.0
         # Nothing holds the exit after the budget: no atexit handler, no thread that is waited for.
-        assert self.process_s < self.shutdown_s + 4.0
-        assert self.called_s < 0.3
+        assert self.exit_s < 4.0
+        assert self.called_s < 4.0
 
 
 @contextlib.contextmanager
@@ -105,7 +112,7 @@ def test_no_collector(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_collector_is_given_up_at_once(protocol: str, wait_s: float) -> None:
     # 6-8 s a signal if the SDK has its way; and not even the budget where the answer is known.
-    assert Outcome(_refused(), protocol, wait_s=wait_s).shutdown_s < 0.7
+    assert Outcome(_refused(), protocol, wait_s=wait_s, budget_s=30.0).shutdown_s < 5.0
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from supervised import Installation
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def _tiocsti_works() -> bool:
@@ -160,5 +160,5 @@ def test_without_a_terminal_as_stdin_the_commands_shows_opost_off(sidecar: Insta
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_supervisor_that_is_killed_leaves_the_terminal_raw(sidecar: Installation, wrapped: bool) -> None:
     """A shell with job control would set its own again; this one does not."""
-    killing = f"{sidecar.script} run -- sh -c 'sleep .2; kill -9 $PPID'" if wrapped else "sh -c 'kill -9 $$'"
+    killing = f"{sidecar.script} run -- sh -c 'sleep 1; kill -9 $PPID'" if wrapped else "sh -c 'kill -9 $$'"
     assert (b"-icanon" in Shell(f"{killing}; stty -a; stty sane", sidecar.environ).end().split()) == wrapped

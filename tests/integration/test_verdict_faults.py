@@ -28,13 +28,13 @@ def test_the_command_and_its_beats_go_on(tmp_path: Path, fault: str) -> None:
     install(sidecar.prefix)
     with open(sidecar.package / "supervisor" / f"{module}.py", "a") as source:
         source.write(f"\n\n{code}\n")
-    seconds = 6 if fault == "a judge of output" else 3  # it begins after 5 s
+    seconds = 6 if fault == "a judge of output" else 4  # it begins after 5 s
     log = tmp_path / "log"
     sidecar.run("true")  # starts the daemon
     until(lambda: os.path.exists(sidecar.socket))
     try:
         with watched(sidecar, "sh", "-c", LINE.format(seconds), flags=FLAGS, env={"SIDECAR_LOG": str(log)}) as command:
-            stdout, stderr = command.process.communicate(timeout=30)
+            stdout, stderr = command.process.communicate(timeout=60)
             assert (command.process.returncode, stdout, stderr) == (7, b"one\ntwo\n", b"three\n")
             settled = command.until(lambda record: record.get("type") == "command_settled")
             assert (settled["reason"], settled["exitCode"]) == ("exited", 7)

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +18,7 @@ libc = ctypes.CDLL(None)
 names = [b"a) R 1 (b", b"x\\ny) S", b"))))", b"((((", b"\\xff\\xfe", b"", b" ", b"sh) Z 0 0 0"]
 def rename(): libc.prctl(15, random.choice(names), 0, 0, 0)
 def child(depth):
+    random.seed(os.getpid())  # else all do the same
     rename()
     what = random.random()
     if what < .3: os.execv("/bin/true", ["true"])
@@ -60,15 +60,11 @@ def test_a_storm_of_processes_is_never_a_hang(storm: "subprocess.Popen[bytes]") 
         Looker(storm.pid, kernel=Kernel(denied=frozenset({"syscall", "mem"}))),
         Looker(storm.pid, kernel=Kernel(denied=frozenset({"children", "schedstat", "fd", "wchan", "syscall"}))),
     ]
-    end = time.monotonic() + 6
-    looks = 0
-    while time.monotonic() < end:
-        verdict = judge(*observe(lookers[looks % 3], seconds=0.1, samples=4))
+    for number in range(12):
+        verdict = judge(*observe(lookers[number % 3], seconds=0.4, samples=4))
         assert verdict.group != "may_be_hung", verdict
         assert verdict.alive
         assert verdict.progress
-        looks += 1
-    assert looks >= 3
 
 
 def test_a_reused_pid_is_another_process() -> None:

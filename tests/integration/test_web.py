@@ -267,7 +267,7 @@ def _stream_status(url: str) -> int:
 
 
 def test_unused_it_ends_and_the_old_address_is_void(tmp_path: Any) -> None:
-    web = Web(str(tmp_path / "no.sock"), list, None, unused_s=0.2)
+    web = Web(str(tmp_path / "no.sock"), list, None, unused_s=2.0)
     first = web.answer()["url"]
     assert Answer(first).status == 200
 
@@ -283,7 +283,7 @@ def test_unused_it_ends_and_the_old_address_is_void(tmp_path: Any) -> None:
 
 
 def test_without_a_daemon_the_page_says_so(tmp_path: Any) -> None:
-    web = Web(str(tmp_path / "no.sock"), lambda: [{"commandId": "a"}], None, unused_s=0.2)
+    web = Web(str(tmp_path / "no.sock"), lambda: [{"commandId": "a"}], None, unused_s=60.0)
     told = events(web.answer()["url"])
     assert next(told) == {"type": "ended", "commands": [{"commandId": "a"}]}
     gone = next(told)

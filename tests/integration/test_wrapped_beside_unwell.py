@@ -1,6 +1,5 @@
 """A wrapped `true` beside a Collector that is not well: as quick as without any, as quiet, and nothing lost."""
 
-import statistics
 import time
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from supervised import Ended, Installation
 RUNS = 9
 # A daemon's, and an inline command's: it started, and it ended.
 RECORDS = 4
-HELD_S = 0.05
+# What would hold it is a wait for an answer: seconds.
+HELD_S = 0.25
 INLINE_BUDGET_S = 1.0
 
 
@@ -35,7 +35,7 @@ def test_a_daemon_in_trouble_holds_nobody(sidecar: Installation, tmp_path: Path,
         _timed(rig)
         # Side by side, so that whatever else the machine does is done to both.
         pairs = [(_timed(sidecar), _timed(rig)) for _ in range(RUNS)]
-        without_s, with_s = (statistics.median(times) for times in zip(*pairs, strict=True))
+        without_s, with_s = (min(times) for times in zip(*pairs, strict=True))
         assert with_s - without_s < HELD_S
         rig.stop_daemon()
         if ailment in CURABLE and ailment != "slow":
@@ -50,8 +50,8 @@ def test_inline_takes_its_budget_at_most(sidecar: Installation, tmp_path: Path, 
         ailing(ailment, protocol, tmp_path) as collector,
         exporting(sidecar, tmp_path, collector.endpoint, protocol) as rig,
     ):
-        # Half a second for a machine that does other things too: what it guards against are 6 to 30 s.
-        assert _timed(rig, "--inline") < without_s + INLINE_BUDGET_S + 0.5
+        # Four seconds for a machine that does other things too: what it guards against are 6 to 30 s.
+        assert _timed(rig, "--inline") < without_s + INLINE_BUDGET_S + 4.0
         found = rig.spool_status()
         assert found["daemon"] is None
         # On a busy machine there is no time even to load what makes records of frames.
@@ -67,4 +67,4 @@ def test_inline_without_a_place_for_the_spool_is_as_quick_and_quiet(sidecar: Ins
         exporting(sidecar, tmp_path, collector.endpoint, "http/protobuf") as rig,
     ):
         (tmp_path / "state").write_text("no folder")
-        assert _timed(rig, "--inline") < INLINE_BUDGET_S + 1.0
+        assert _timed(rig, "--inline") < INLINE_BUDGET_S + 5.0
