@@ -80,7 +80,8 @@ ADVICE = {
     "output_held": "Start it with its output redirected, or end it.",
     "frozen": "Thaw its control group (`docker unpause`).",
     "oom_stall": "Raise the memory limit of its control group, or end it.",
-    "internal_wait": "Ask its runtime: `py-spy dump --pid PID`, `jcmd PID Thread.print`, `kill -QUIT PID` for Go.",
+    "internal_wait": "Ask its runtime: `py-spy dump --pid PID`, `jcmd PID Thread.print`; of a Go program, "
+    "`kill -QUIT PID` prints all goroutines, and ends it.",
     "unknown": "Make visible what could not be seen, as said below, and look again.",
 }
 
