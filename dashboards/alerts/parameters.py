@@ -49,8 +49,14 @@ class Parameters:
     absent_for_s: int = 300
     objective: float = 0.98
     """The share of commands that end by themselves: neither lost nor stopped by a limit of time."""
-    burn_least: int = 20
-    """Commands in the longer window, below which a share says nothing."""
+    burn_least_bad: int = 6
+    """Bad commands in the longer window, below which a share may be chance, however few commands there were.
+
+    A fleet that loses just what the objective allows, by chance, has too many of its commands bad in one window of
+    6 h out of 85 where 3 bad ones are enough, of 760 where 5 are, of 2,300 where 6 are (a binomial at the number of
+    commands that makes it worst). 6 is the least at which that wakes somebody less than once a year; and of six in
+    fewer than 20 commands it is all the surer that it was no chance, so their number is not asked for.
+    """
     burn_windows: tuple[tuple[float, int, int, str], ...] = (
         (14.4, 3600, 300, "page"),
         (6.0, 21_600, 1800, "page"),

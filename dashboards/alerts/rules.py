@@ -114,7 +114,7 @@ def _commands(p: Parameters) -> Iterator[Alert]:
             "sort(time() - sidecar_lost_timestamp_seconds{instance=%q,family=%q})",
             "$labels.instance $labels.family",
             "{{ .Value | humanizeDuration }} ago, trace {{ .Labels.trace_id }}, "
-            "session {{ or .Labels.session `unknown` }}; ",
+            "session {{ or .Labels.session `unknown` }}",
         ),
     )
     delay = "sidecar_heartbeat_delay_seconds"
@@ -158,7 +158,7 @@ def _producers(p: Parameters) -> Iterator[Alert]:
         + _silent_there(kept)
         # TargetDown is held back meanwhile.
         + " Not to be scraped now: "
-        + _listed(f"up{{{p.selector}}} == 0", "", "{{ .Labels.instance }} ({{ .Labels.job }}); "),
+        + _listed(f"up{{{p.selector}}} == 0", "", "{{ .Labels.instance }} ({{ .Labels.job }})"),
     )
     yield Alert(
         "DaemonLoopStuck",
@@ -213,22 +213,25 @@ def _burns(p: Parameters) -> Iterator[Alert]:
 
     def most(by: str, shown: str, window_s: int) -> str:
         """The three that spend the most, by these labels."""
-        query = f"topk(3, sum by ({by}) (increase({count}{{{bad},job=%q}}[{duration(window_s)}])))"
-        return _listed(query, "$labels.job", f"{shown} ({{{{ printf `%.0f` .Value }}}}); ")
+        query = f"topk(3, sum by ({by}) (increase({count}{{{bad},job=%q}}[{duration(window_s)}])) > 0)"
+        return _listed(query, "$labels.job", f"{shown} ({{{{ printf `%.0f` .Value }}}})")
 
     for factor, long_s, short_s, severity in p.burn_windows:
-        share = round(factor * (1 - p.objective), 6)
+        share = round(factor * (1 - p.objective), 9)
+        pace = "faster than" if factor == 1 else f"more than {factor:g} times as fast as"
         yield Alert(
             "ErrorBudgetBurn",
             severity,
             f"{ended(long_s, bad)} > {share} * {ended(long_s)}\nand on (job)\n"
-            f"{ended(short_s, bad)} > {share} * {ended(short_s)}\nand on (job)\n{ended(long_s)} >= {p.burn_least}",
-            f"{_COUNT} commands of {{{{ $labels.job }}}} were lost or stopped in {duration(long_s)}",
-            f"More than {share:.1%} of all, in the last {duration(short_s)} too: {factor:g} times what "
-            f"{p.objective:.0%} allows. Traces: the exemplars of {count.removesuffix('_count')}_bucket. Most are of: "
+            f"{ended(short_s, bad)} > {share} * {ended(short_s)}\nand on (job)\n"
+            f"{ended(long_s, bad)} >= {p.burn_least_bad}",
+            f"{_COUNT} commands of {{{{ $labels.job }}}} were lost or stopped by a limit of time in {duration(long_s)}",
+            f"More than {_percent(share)} of those that ended, in the last {duration(short_s)} too: "
+            f"the error budget ({_percent(1 - p.objective)}) goes {pace} it may. Most are of: "
             + most("family", "{{ .Labels.family }}", long_s)
-            + "Most are on: "
-            + most("host_name, instance", "{{ or .Labels.host_name .Labels.instance }}", long_s),
+            + " Most are on: "
+            + most("host_name, instance", "{{ or .Labels.host_name .Labels.instance }}", long_s)
+            + f" Traces: the exemplars of {count.removesuffix('_count')}_bucket.",
             labels={"window": duration(long_s)},
         )
 
@@ -287,10 +290,16 @@ def _each(query: str, value: str) -> str:
         query,
         value,
         "{{ .Labels.family }} on {{ or .Labels.host_name .Labels.instance }} ({{ .Value | humanizeDuration }}, "
-        "trace {{ .Labels.trace_id }}); ",
+        "trace {{ .Labels.trace_id }})",
     )
 
 
 def _listed(query: str, value: str, item: str) -> str:
-    """A template: `item` for each series of a query; `value` are the labels, one for each `%q` in it."""
-    return f"{{{{ range printf `{query}` {value} | query }}}}{item}{{{{ else }}}}none.{{{{ end }}}}"
+    """A template, a sentence: `item` for each series of a query; `value` are the labels, one for each `%q` in it."""
+    between = "{{ if $n }}; {{ end }}"
+    return f"{{{{ range $n, $_ := printf `{query}` {value} | query }}}}{between}{item}{{{{ else }}}}none{{{{ end }}}}."
+
+
+def _percent(share: float) -> str:
+    """As it is written, with as many figures as it has: `2 %`, `28.8 %`, `0.72 %`."""
+    return f"{share * 100:.8g} %"

@@ -46,6 +46,11 @@ def command(family: str, trace_id: str = TRACE, session: str = "s-42", number: i
     return {**host(number), "family": family, "trace_id": trace_id, "session": session}
 
 
+def listed(*items: str) -> str:
+    """As a description lists what it has queried."""
+    return f"{'; '.join(items) or 'none'}."
+
+
 def _ages() -> list[Case]:
     """The three alerts on the age of a command's last output: each above a threshold, for a minute."""
     suspect, overdue = "sidecar_suspect_output_age_seconds", "sidecar_overdue_output_age_seconds"
@@ -168,7 +173,7 @@ def _fleet() -> list[Case]:
         return made
 
     def firing(job: str, share: str, worst: int) -> Firing:
-        longest = "".join(f"curl on build-1 ({n}m 0s, trace t{n}); " for n in range(worst, worst - 3, -1))
+        longest = listed(*(f"curl on build-1 ({n}m 0s, trace t{n})" for n in range(worst, worst - 3, -1)))
         return Firing(
             {"job": job, "severity": "page"},
             f"{share} of the commands of {job} may be hung",
@@ -208,7 +213,7 @@ def _lost() -> list[Case]:
     total, named = "sidecar_commands_lost_total", "sidecar_lost_timestamp_seconds"
 
     def firing(*latest: tuple[str, str, str]) -> tuple[Firing, ...]:
-        told = "".join(f"{ago} ago, trace {trace_id}, session {session}; " for ago, trace_id, session in latest)
+        told = listed(*(f"{ago} ago, trace {trace_id}, session {session}" for ago, trace_id, session in latest))
         return (replace(lost, description=lost.description + told),)
 
     return [
@@ -240,12 +245,12 @@ def _heartbeats() -> list[Case]:
     delay = "sidecar_heartbeat_delay_seconds"
 
     def firing(number: int, shown: str, *overdue: tuple[str, str]) -> Firing:
-        listed = "".join(f"make on build-{number} ({late}, trace {trace_id}); " for late, trace_id in overdue)
+        late_ones = listed(*(f"make on build-{number} ({late}, trace {trace_id})" for late, trace_id in overdue))
         return Firing(
             {**host(number), "severity": "ticket"},
             f"A heartbeat from build-{number} is overdue by {shown}",
             f"The command's supervisor is stopped or stuck (instance i-{number}): what is said of the command is old, "
-            f"and no timeout will end it. Overdue there: {listed}",
+            f"and no timeout will end it. Overdue there: {late_ones}",
         )
 
     return [
@@ -314,7 +319,7 @@ def _daemons() -> list[Case]:
     suspect = "sidecar_suspect_output_age_seconds"
 
     def dead(number: int, shown: str, suspects: str = "none.", **collector: str) -> Firing:
-        down = "".join(f"{address} (sidecar-gateways); " for address in collector.values()) or "none."
+        down = listed(*(f"{address} (sidecar-gateways)" for address in collector.values()))
         return Firing(
             {**host(number), **collector, "severity": "page"},
             f"Nothing from the daemon on build-{number} for {shown}, and commands were running",
@@ -330,8 +335,8 @@ def _daemons() -> list[Case]:
             f"Silent there: {overdue}",
         )
 
-    suspects = f"npm on build-1 (4m 0s, trace {TRACE}); "
-    overdue = f"make on build-2 (10m 0s, trace {TRACE}); "
+    suspects = f"npm on build-1 (4m 0s, trace {TRACE})."
+    overdue = f"make on build-2 (10m 0s, trace {TRACE})."
     return [
         Case(
             "ProducerDeadWithWorkInFlight",

@@ -43,7 +43,7 @@ def test_the_first_lost_command_raises_an_alert(stack: Stack, tmp_path: Path) ->
 
 def test_the_first_command_of_a_daemon_that_times_out_is_in_the_burn_rate(stack: Stack, tmp_path: Path) -> None:
     """A histogram has no series before there is something in it; that it begins with 0 all the same is the reader's."""
-    asked = Parameters(burn_least=1, burn_windows=((14.4, 60, 20, "page"),))
+    asked = Parameters(burn_least_bad=1, burn_windows=((14.4, 60, 20, "page"),))
     with (
         Sidecar(tmp_path, stack.collector.http) as sidecar,
         Alertmanager(tmp_path) as alertmanager,

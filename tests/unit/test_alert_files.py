@@ -99,6 +99,26 @@ def test_other_parameters_are_taken(tmp_path: Path) -> None:
     assert "SidecarCommandHung" in manager
 
 
+@pytest.mark.parametrize(
+    ("objective", "factor", "told"),
+    [
+        (0.98, 14.4, ("28.8 %", "2 %", "more than 14.4 times as fast as")),
+        (0.98, 1.0, ("2 %", "2 %", "faster than")),
+        (0.9995, 14.4, ("0.72 %", "0.05 %", "more than 14.4 times as fast as")),
+        (0.99999, 0.5, ("0.0005 %", "0.001 %", "more than 0.5 times as fast as")),
+    ],
+)
+def test_the_error_budget_is_told_exactly_whatever_it_is(
+    objective: float, factor: float, told: tuple[str, str, str]
+) -> None:
+    other = dataclasses.replace(P, objective=objective, burn_windows=((factor, 3600, 300, "page"),))
+    (alert,) = (alert for alert in alerts(other) if alert.name == "ErrorBudgetBurn")
+    share, budget, pace = told
+    assert alert.description.startswith(
+        f"More than {share} of those that ended, in the last 5m too: the error budget ({budget}) goes {pace} it may. "
+    )
+
+
 @pytest.mark.parametrize("setting", ["no_such=1", "hung_age_s=soon", "burn_windows=1"])
 def test_a_wrong_parameter_is_told(setting: str) -> None:
     with pytest.raises(ValueError, match=setting.split("=")[0]):

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from dashboards.alerts.__main__ import parameters
-from dashboards.alerts.parameters import Parameters
+from dashboards.alerts.parameters import Parameters, duration
 from dashboards.alerts.rules import alerts
 from sidecar.cli.main import root
 from sidecar.config import BY_NAME
@@ -32,6 +32,15 @@ def test_a_page_says_all_four_things(name: str) -> None:
     assert parts[1::2] == HEADINGS
     assert all(len(text.strip()) > 10 for text in parts[2::2])
     assert "```" in parts[2 * HEADINGS.index("Diagnosis") + 2]  # exact commands
+
+
+def test_the_page_of_a_burning_budget_asks_for_the_window_of_its_alert() -> None:
+    """Which is one of three: it is named, and what is to be typed has no other in its place."""
+    page = PAGES["ErrorBudgetBurn"]
+    windows = [duration(long_s) for _, long_s, _, _ in Parameters().burn_windows]
+    assert all(f"`{window}`" in page for window in windows)
+    assert f"{windows[0]}, {windows[1]} or {windows[2]}" in page
+    assert set(re.findall(r"\[(\w+)\]\)", page)) == {"WINDOW"}
 
 
 def told_commands() -> list[str]:
