@@ -34,7 +34,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any, Final
 
-from sidecar import __version__
+from sidecar import rendezvous
 from sidecar.web.live import Live, Record, Viewer
 
 log = logging.getLogger(__name__)
@@ -94,6 +94,9 @@ class Web:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = rendezvous.LISTEN_BACKLOG
+    """Not socketserver's 5: of a full queue the kernel drops each SYN, and who knows the address would wait for
+    seconds (tcp_syn_retries of tcp(7)) behind strangers who came at once. It is capped by net.core.somaxconn."""
 
     def __init__(self, live: Live, trace_url: str | None) -> None:
         self.live = live
@@ -175,8 +178,6 @@ class _Request(io.RawIOBase):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
-    server_version = f"sidecar/{__version__}"
-    sys_version = ""
     timeout = _READ_S
 
     def setup(self) -> None:
@@ -199,6 +200,10 @@ class _Handler(BaseHTTPRequestHandler):
         """In a line, and without an echo of what was asked."""
         self._send(HTTPStatus(code), f"{HTTPStatus(code).phrase}\n".encode(), "text/plain; charset=utf-8", body=True)
         self.close_connection = True
+
+    def version_string(self) -> str:
+        """The header Server, which a stranger is told too."""
+        return "sidecar"
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Addresses hold the token: they are for no log."""
@@ -296,7 +301,7 @@ class _Handler(BaseHTTPRequestHandler):
 def _page(trace_url: str | None) -> tuple[bytes, str]:
     """The page, and its Content-Security-Policy: its own script and style by their digests, and nothing else at all."""
     text = (files("sidecar.web") / "page.html").read_text(encoding="utf-8")
-    settings = json.dumps({"traceUrl": trace_url, "version": __version__}).replace("<", "\\u003c")
+    settings = json.dumps({"traceUrl": trace_url}).replace("<", "\\u003c")
     text = text.replace("__SETTINGS__", settings)
     digests = {
         tag: " ".join(

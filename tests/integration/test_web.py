@@ -7,6 +7,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -173,6 +175,26 @@ def test_strangers_hold_no_place(url: str) -> None:
             connection.close()
 
 
+def test_however_many_come_at_once_none_has_to_knock_twice(tmp_path: Any) -> None:
+    """Nobody accepts here, as while the machine is busy: what comes waits in the kernel's queue. Of a full one it would
+    drop the handshake, and the client's next try would come a second later, and the next two seconds after that."""
+    most = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    live = Live(str(tmp_path / "no.sock"), list)
+    with server._Server(live, None) as held, ExitStack() as stack:
+        for _ in range(min(most, 2 * _CONNECTIONS_AT_MOST)):
+            # On loopback a handshake is done before connect(2) returns, and no limit of time decides.
+            stack.enter_context(socket.create_connection(held.server_address, timeout=WAIT_S))
+
+
+def test_no_header_says_more_than_it_has_to(url: str) -> None:
+    parts = urlsplit(url)
+    for path in (parts.path, "/"):
+        head = spoken(url, f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n")
+        lines = head.partition(b"\r\n\r\n")[0].decode().split("\r\n")
+        assert "Server: sidecar" in lines
+        assert [line for line in lines if line != line.strip() or line.endswith(":")] == []
+
+
 def test_by_both_names_of_loopback_it_is_ours(url: str) -> None:
     port = urlsplit(url).port
     for name in ("127.0.0.1", "localhost"):
@@ -248,7 +270,9 @@ def _is_served(url: str) -> bool:
         return False
 
 
-def test_too_many_viewers_are_told_so(url: str) -> None:
+def test_too_many_viewers_are_told_so(tmp_path: Any) -> None:
+    # Of its own: viewers of another test may not have been noticed to be gone.
+    url = Web(str(tmp_path / "no.sock"), list, None, unused_s=60.0).answer()["url"]
     viewers = [events(url) for _ in range(_VIEWERS_AT_MOST)]
     for viewer in viewers:
         next(viewer)
