@@ -3,11 +3,12 @@
     python tests/e2e/e2e_tools.py              make what is missing of all of them; some minutes the first time
     python tests/e2e/e2e_tools.py otelcol      only this one
 
-A Collector and Jaeger are built from their Go modules; Prometheus and Alertmanager are taken from Debian's packages,
-unpacked and not installed, so no service of theirs is started (one that is on PATH is taken instead); coding agents are
-npm's, at the versions of their lock files (agents/packages), and so are Grafana's grammars and types. They are
-kept in $E2E_TOOLS, else $XDG_CACHE_HOME/sidecar-e2e, else ~/.cache/sidecar-e2e, each in a folder whose name has a hash
-of all that it is made from: a changed version is another folder, and an old one may be deleted at any time.
+A Collector, Jaeger, and what reads the files of deploy/ are built from their Go modules; Prometheus and Alertmanager
+are taken from Debian's packages, unpacked and not installed, so no service of theirs is started (one that is on PATH is
+taken instead); coding agents are npm's, at the versions of their lock files (agents/packages), and so are Grafana's
+grammars and types. They are kept in $E2E_TOOLS, else $XDG_CACHE_HOME/sidecar-e2e, else ~/.cache/sidecar-e2e, each in a
+folder whose name has a hash of all that it is made from: a changed version is another folder, and an old one may be
+deleted at any time.
 
 Needs Go 1.26 or later, apt-get and dpkg, Node.js 20 or later with npm; the network; no root. Standard library only, so
 that it runs before anything is installed. Tests call `find`, which makes nothing.
@@ -31,9 +32,13 @@ JAEGER = "github.com/jaegertracing/jaeger/cmd/jaeger"
 JAEGER_VERSION = "v1.76.0"
 """Of the module; the program says 2.13.0. Its UI is not in the module, and the API needs none."""
 
-
-COMPOSE_SPEC = "github.com/compose-spec/compose-go/v2/cmd"
-COMPOSE_SPEC_VERSION = "v2.9.1"
+COMPOSE = "github.com/docker/compose/v2/cmd"
+COMPOSE_VERSION = "v2.40.3"
+"""Docker's own; alone it is what `docker compose` is as a plugin. To read a project it needs no engine."""
+KUBECONFORM = "github.com/yannh/kubeconform/cmd/kubeconform"
+KUBECONFORM_VERSION = "v0.7.0"
+KUSTOMIZE = "sigs.k8s.io/kustomize/kustomize/v5"
+KUSTOMIZE_VERSION = "v5.7.1"
 MANIFESTS = Path(__file__).parent / "manifests"
 """A program of our own that reads Kubernetes manifests with the types of k8s.io/api."""
 AGENTS = Path(__file__).parent / "agents" / "packages"
@@ -119,27 +124,22 @@ def _make_collector(work: Path, made: Path) -> None:
     _go_build(sources, made / "otelcol", ".")
 
 
-def _make_jaeger(work: Path, made: Path) -> None:
-    _of_module(work, JAEGER, JAEGER_VERSION, made / "jaeger")
-
-
-def _make_compose_spec(work: Path, made: Path) -> None:
-    _of_module(work, COMPOSE_SPEC, COMPOSE_SPEC_VERSION, made / "compose-spec")
-
-
 def _make_manifests(work: Path, made: Path) -> None:
     sources = work / "sources"
     shutil.copytree(MANIFESTS, sources)
     _go_build(sources, made / "manifests", ".")
 
 
-def _of_module(work: Path, package: str, version: str, program: Path) -> None:
-    sources = work / "sources"
-    sources.mkdir()
-    # A module of its own: `go install` refuses a module that has `replace` in its go.mod.
-    _go(sources, "mod", "init", "made")
-    _go(sources, "get", "-tool", f"{package}@{version}")
-    _go_build(sources, program, package)
+def _of_module(name: str, package: str, version: str) -> Tool:
+    def make(work: Path, made: Path) -> None:
+        sources = work / "sources"
+        sources.mkdir()
+        # A module of its own: `go install` refuses a module that has `replace` in its go.mod.
+        _go(sources, "mod", "init", "made")
+        _go(sources, "get", "-tool", f"{package}@{version}")
+        _go_build(sources, made / name, package)
+
+    return Tool(name, f"{package}@{version}", ("go",), make)
 
 
 def _go_build(sources: Path, program: Path, package: str) -> None:
@@ -253,8 +253,10 @@ TOOLS = {
     tool.name: tool
     for tool in (
         Tool("otelcol", _manifest(), ("go",), _make_collector),
-        Tool("jaeger", f"{JAEGER}@{JAEGER_VERSION}", ("go",), _make_jaeger),
-        Tool("compose-spec", f"{COMPOSE_SPEC}@{COMPOSE_SPEC_VERSION}", ("go",), _make_compose_spec),
+        _of_module("jaeger", JAEGER, JAEGER_VERSION),
+        _of_module("docker-compose", COMPOSE, COMPOSE_VERSION),
+        _of_module("kubeconform", KUBECONFORM, KUBECONFORM_VERSION),
+        _of_module("kustomize", KUSTOMIZE, KUSTOMIZE_VERSION),
         Tool("manifests", _sources(MANIFESTS), ("go",), _make_manifests),
         _debian_tool("prometheus", "prometheus"),
         _debian_tool("promtool", "prometheus"),

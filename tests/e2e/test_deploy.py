@@ -4,6 +4,8 @@ Each file is read by what it is written for, as far as that can be had without a
 and what the manifests claim of the daemon is tried.
 """
 
+import functools
+import json
 import os
 import re
 import shutil
@@ -12,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from backends import ROOT, Collector, tool
@@ -26,25 +29,75 @@ COMPOSE = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
 GATEWAY = (DEPLOY / "kubernetes" / "gateway.yaml").read_text(encoding="utf-8")
 
 
+SCHEMAS = (
+    "configmap-v1",
+    "networkpolicy-networking-v1",
+    "pod-v1",
+    "poddisruptionbudget-policy-v1",
+    "service-v1",
+    "statefulset-apps-v1",
+)
+
+
 def given(words: list[str], text: str | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         words, input=text, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **environ}
     )
 
 
+@functools.cache
+def kustomized() -> str:
+    """What `kubectl apply -k deploy` would send."""
+    done = given([tool("kustomize"), "build", str(DEPLOY)])
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@functools.cache
+def composed() -> dict[str, Any]:
+    """The project as `docker compose` understands it."""
+    done = compose(DEPLOY / "compose.yaml")
+    assert (done.returncode, done.stderr) == (0, "")
+    project: dict[str, Any] = json.loads(done.stdout)
+    return project
+
+
+def compose(path: Path) -> subprocess.CompletedProcess[str]:
+    return given([tool("docker-compose"), "-f", str(path), "config", "--format", "json"])
+
+
+@pytest.fixture(scope="module")
+def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Kubernetes' schemas as kubeconform looks for them; those of the package refer to each other by addresses."""
+    package = Path(pytest.importorskip("kubernetes_validate").__file__).parent
+    folder = tmp_path_factory.mktemp("schemas")
+    for version in ("v1.29.0", "v1.36.0"):
+        made = folder / f"{version}-standalone-strict"
+        made.mkdir()
+        for name in ("_definitions", *SCHEMAS):
+            read = json.loads((package / f"kubernetes-json-schema/{version}-local-strict/{name}.json").read_text())
+            del read["$id"]
+            text = json.dumps(read).replace('"/api/_definitions.json', '"_definitions.json')
+            (made / f"{name}.json").write_text(text)
+    return folder
+
+
 class TestKubernetes:
     """The types of Kubernetes' own API, decoded strictly, and its schemas. No server has seen them."""
 
+    def conforms(self, schemas: Path, version: str, text: str) -> subprocess.CompletedProcess[str]:
+        words = ["-strict", "-summary", "-kubernetes-version", f"{version}.0", "-schema-location", str(schemas), "-"]
+        return given([tool("kubeconform"), *words], text)
+
     @pytest.mark.parametrize("version", ["1.29", "1.36"])
-    def test_the_schemas_of_the_oldest_version_and_of_a_new_one(self, version: str) -> None:
-        yaml, schemas = pytest.importorskip("yaml"), pytest.importorskip("kubernetes_validate")
-        found = [each for text in (AGENT, GATEWAY) for each in yaml.safe_load_all(text)]
-        assert len(found) == 5
-        for each in found:
-            schemas.validate(each, version, strict=True)
-        found[0]["spec"]["initContainers"][0]["restartPolice"] = "Always"
-        with pytest.raises(schemas.ValidationError, match="restartPolice"):
-            schemas.validate(found[0], version, strict=True)
+    def test_the_schemas_of_the_oldest_version_and_of_a_new_one(self, schemas: Path, version: str) -> None:
+        for text, count in ((AGENT, 1), (GATEWAY, 4), (kustomized(), 5)):
+            done = self.conforms(schemas, version, text)
+            assert (done.returncode, done.stderr) == (0, ""), done.stdout
+            assert f"Valid: {count}, Invalid: 0, Errors: 0, Skipped: 0" in done.stdout
+        done = self.conforms(schemas, version, AGENT.replace("restartPolicy:", "restartPolice:"))
+        assert done.returncode == 1
+        assert "additional properties 'restartPolice' not allowed" in done.stdout
 
     @pytest.mark.parametrize(
         ("text", "kinds"),
@@ -64,14 +117,16 @@ class TestKubernetes:
         assert done.returncode == 1
         assert "readOnlyRootFileSystem" in done.stderr
 
-    def test_the_kustomization_names_files_that_exist(self) -> None:
-        named = re.findall(r"^ +- (\S+\.yaml)$", (DEPLOY / "kustomization.yaml").read_text(), re.MULTILINE)
-        assert named == ["kubernetes/gateway.yaml", "collector-gateway.yaml"]
-        assert all((DEPLOY / name).is_file() for name in named)
-        if shutil.which("kubectl"):  # a further check, where it can be had
-            done = given(["kubectl", "kustomize", str(DEPLOY)])
-            made = given([tool("manifests")], done.stdout)
-            assert [line.split()[0] for line in made.stdout.splitlines()].count("ConfigMap") == 1
+    def test_the_kustomization_puts_the_configuration_in(self) -> None:
+        made = given([tool("manifests")], kustomized())
+        assert made.stderr == ""
+        (config,) = (line.split()[1] for line in made.stdout.splitlines() if line.startswith("ConfigMap "))
+        # Its name has a hash of what it holds; the pods ask for it by that.
+        assert re.search(rf"^ +- configMap:\n +name: {config}$", kustomized(), re.MULTILINE)
+        shipped = (DEPLOY / "collector-gateway.yaml").read_text(encoding="utf-8")
+        assert re.sub(r"^    ", "", kustomized().partition("collector-gateway.yaml: |\n")[2], flags=re.M).startswith(
+            shipped
+        )
 
     def test_the_collector_takes_the_gateways_configuration_with_the_manifests_environment(
         self, tmp_path: Path
@@ -187,29 +242,53 @@ class TestSidecarContainer:
 
 
 class TestCompose:
-    def test_it_is_as_the_specification_has_it(self) -> None:
-        done = given([tool("compose-spec"), str(DEPLOY / "compose.yaml")])
-        assert (done.returncode, done.stderr) == (0, "")
+    def test_docker_compose_takes_it(self) -> None:
+        assert composed()["name"] == "sidecar"
+        assert set(composed()["services"]) == {
+            "alertmanager", "collector", "grafana", "jaeger", "loki", "prometheus", "storage"
+        }  # fmt: skip
 
-    def test_a_slip_is_found(self, tmp_path: Path) -> None:
-        (tmp_path / "compose.yaml").write_text(COMPOSE.replace("    ports:", "    port:", 1))
-        done = given([tool("compose-spec"), str(tmp_path / "compose.yaml")])
+    @pytest.mark.parametrize(
+        ("right", "wrong", "said"),
+        [
+            ("    ports:", "    port:", "additional properties 'port' not allowed"),
+            ("      storage:\n", "      store:\n", "depends on undefined service"),
+            ("      - loki:/loki", "      - lokis:/loki", "undefined volume lokis"),
+        ],
+    )
+    def test_a_slip_is_found(self, tmp_path: Path, right: str, wrong: str, said: str) -> None:
+        (tmp_path / "compose.yaml").write_text(COMPOSE.replace(right, wrong, 1))
+        done = compose(tmp_path / "compose.yaml")
         assert done.returncode != 0
+        assert said in done.stderr
 
     def test_every_image_has_a_version(self) -> None:
-        images = re.findall(r"^ +image: (\S+)$", COMPOSE, re.MULTILINE)
-        assert len(images) == 7
-        assert all(re.search(r":v?\d+\.\d+\.\d+$", image) for image in images)
+        images = [each["image"] for each in composed()["services"].values()]
+        assert [image for image in images if not re.search(r":v?\d+\.\d+\.\d+$", image)] == []
 
     def test_every_port_is_on_loopback(self) -> None:
-        ports = re.findall(r"^ +- (\S*:\d+:\d+)$", COMPOSE, re.MULTILINE)
-        assert len(ports) == 6
-        assert all(port.startswith("127.0.0.1:") for port in ports)
+        ports = [port for each in composed()["services"].values() for port in each.get("ports", ())]
+        assert sorted(int(port["published"]) for port in ports) == [3000, 4317, 4318, 9090, 9093, 16686]
+        assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
 
-    def test_what_is_mounted_exists(self) -> None:
-        mounted = re.findall(r"^ +- (\.[^:]+):[^:]+:ro$", COMPOSE, re.MULTILINE)
-        assert len(mounted) == 7
-        assert [name for name in mounted if not (DEPLOY / name).exists()] == []
+    def test_whoever_is_asked_for_by_name_is_a_service(self) -> None:
+        """The Collector's backends, what Prometheus scrapes and tells, Grafana's data sources."""
+        environ = composed()["services"]["collector"]["environment"]
+        texts = [environ["OTELCOL_TRACES_ENDPOINT"], environ["OTELCOL_LOGS_ENDPOINT"]]
+        texts += re.findall(r"targets: \[(.*)\]", (DEPLOY / "compose/prometheus.yaml").read_text())
+        texts += re.findall(
+            r"^    url: (http.*)$", (DEPLOY / "compose/grafana/datasources/sidecar.yaml").read_text(), re.M
+        )
+        asked = [name for text in texts for name in re.findall(r"([a-z]+):\d+", text)]
+        assert len(asked) == 9
+        assert set(asked) - {"localhost"} <= set(composed()["services"])
+
+    def test_what_is_mounted_exists_and_cannot_be_written(self) -> None:
+        mounts = [each for service in composed()["services"].values() for each in service.get("volumes", ())]
+        bound = [each for each in mounts if each["type"] == "bind"]
+        assert len(bound) == 7
+        assert [each["source"] for each in bound if not Path(each["source"]).exists()] == []
+        assert all(each["read_only"] for each in bound)
 
     def test_prometheus_and_alertmanager_take_their_configurations(self, tmp_path: Path) -> None:
         shutil.copytree(ROOT / "dashboards" / "alerts", tmp_path / "alerts")
