@@ -14,6 +14,7 @@ import click
 
 from sidecar.cli.errors import complain
 from sidecar.cli.parameters import daemon_socket, socket_options
+from sidecar.cli.which import one_command
 from sidecar.core.duration import format_duration
 from sidecar.core.errors import DaemonUnavailable, UsageError
 from sidecar.core.receipt import sent_in_words
@@ -22,6 +23,7 @@ from sidecar.daemon import client
 
 EXIT_NOT_SETTLED = 124
 _ANSWER_S = 10.0
+_WHOLE_CHARS = 36
 Record = dict[str, Any]
 
 
@@ -51,10 +53,14 @@ def cancel(
 ) -> int:
     """Stop a running command: TERM to its whole tree, KILL after its --kill-after.
 
-    COMMAND_ID is the command's id, or as much of its beginning as no other running command has; `sidecar ps` shows
-    it. Asked for a second time, KILL goes out at once. A command whose supervisor was stopped (Ctrl-Z) is continued.
+    COMMAND_ID is the command's id, or as much of its beginning as no other command has, of those that run and those
+    that have ended lately; `sidecar ps` shows it. Asked for a second time, KILL goes out at once. A command whose
+    supervisor was stopped (Ctrl-Z) is continued.
     """
     path = daemon_socket(socket, config_path)
+    if len(command_id) < _WHOLE_CHARS:
+        # The daemon knows those that have ended since its start. The history knows what ended before.
+        command_id = str(one_command(command_id, path, config_path)["commandId"])
     with client.cancel(path, command_id, f"sidecar cancel, pid {os.getpid()}") as answers:
         asked = answers.next_within(_ANSWER_S)
         if asked is None:

@@ -5,22 +5,18 @@
 """
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from sidecar.cli.history import ended, ending
+from sidecar.cli.history import ending
 from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.cli.ps import span_text
 from sidecar.cli.verdict_words import in_words, told, unheard_advice
-from sidecar.core.errors import DaemonUnavailable, SidecarError, UsageError
+from sidecar.cli.which import one_command
 from sidecar.core.values import printable
 from sidecar.core.verdict_texts import advice, sentences
-from sidecar.daemon.client import request
 
-MIN_PREFIX_CHARS = 4
-_NAMED = 5
 Record = dict[str, Any]
 
 
@@ -31,11 +27,11 @@ Record = dict[str, Any]
 def explain(command_id: str, as_json: bool, socket: str | None, config_path: str | None) -> None:
     """Say why a command is silent: in two sentences, with the facts, what to do next, and what was not seen.
 
-    COMMAND_ID is the command's id, or as much of its beginning as no other running command has; `sidecar ps` shows
-    it. Of one that has ended (`sidecar history`) it says why it was silent when it was looked at last. For a process
-    that was not started by `sidecar run` there is `sidecar why PID`.
+    COMMAND_ID is the command's id, or as much of its beginning as no other command has, of those that run and those
+    that have ended lately; `sidecar ps` and `sidecar history` show it. Of one that has ended it says why it was silent
+    when it was looked at last. For a process that was not started by `sidecar run` there is `sidecar why PID`.
     """
-    found = _running_or_ended(command_id, daemon_socket(socket, config_path), config_path)
+    found = one_command(command_id, daemon_socket(socket, config_path), config_path)
     subject = f"{found['program']} (pid {found['pid']})" if "pid" in found else str(found["program"])
     if as_json:
         click.echo(json.dumps(with_words(found, subject), indent=2))
@@ -50,37 +46,6 @@ def explain(command_id: str, as_json: bool, socket: str | None, config_path: str
     click.echo(f"{printable(subject)} has run for {runs}; {output} {span_text(silent_ms)}{ago}.")
     for line in told(found, subject):
         click.echo(line)
-
-
-def _running_or_ended(prefix: str, path: str, config_path: str | None) -> Record:
-    """The one running command whose id begins so, else the one that has ended. Raises UsageError, DaemonUnavailable."""
-    wanted = prefix.lower()
-    if len(wanted) < MIN_PREFIX_CHARS:
-        raise UsageError(f"give at least {MIN_PREFIX_CHARS} characters of the command id; `sidecar ps` shows it")
-    missing: SidecarError = UsageError(
-        f"no command {printable(wanted[:64])} runs or has ended lately; see `sidecar ps` and `sidecar history`"
-    )
-    running = []
-    try:
-        answers = request(path, "list")
-        running = [answer for answer in answers if str(answer.get("commandId", "")).startswith(wanted)]
-    except DaemonUnavailable as error:
-        missing = error
-    if running:
-        return _only(wanted, running, len(running))
-    found, number = ended(config_path, wanted, _NAMED)
-    if not found:
-        raise missing
-    return _only(wanted, found, number)
-
-
-def _only(wanted: str, found: Sequence[Record], number: int) -> Record:
-    """The one that was found; `number` says how many there are. Raises UsageError where it is not one."""
-    if number == 1:
-        return found[0]
-    named = ", ".join(f"{command['commandId']} ({printable(command['program'])})" for command in found[:_NAMED])
-    more = f" and {number - _NAMED} more" if number > _NAMED else ""
-    raise UsageError(f"{printable(wanted)} is the beginning of {number} commands: {named}{more}; give more of the id")
 
 
 def _tell_of_ended(found: Record, subject: str) -> None:

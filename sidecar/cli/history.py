@@ -2,10 +2,9 @@
 is asked what is missing."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -13,15 +12,13 @@ from sidecar.cli.errors import complain
 from sidecar.cli.parameters import config_parameter, daemon_socket
 from sidecar.cli.ps import span_text
 from sidecar.cli.tables import Layout, print_table, unique_prefixes, word
-from sidecar.config import load_settings
+from sidecar.cli.which import ended_ids, latest
 from sidecar.core.errors import DaemonUnavailable, UsageError
 from sidecar.core.values import parse_duration, printable
 from sidecar.core.verdict_names import ALL, GROUPS
-from sidecar.daemon.client import status
-from sidecar.history.store import History, HistoryUnavailable, default_path
+from sidecar.daemon.client import request, status
 
 Record = Mapping[str, Any]
-_Answer = TypeVar("_Answer")
 
 LAYOUT: Final = Layout(
     names=("ENDED", "PROGRAM", "RAN", "SILENT", "HOW", "LAST VERDICT", "COMMAND ID", "TOOL CALL", "SESSION"),
@@ -72,37 +69,13 @@ def history(
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif found:
-        _print_table(found, time.time_ns() // 1_000_000)
+        ids = [str(record.get("commandId", "")) for record in found]
+        others = [*ended_ids(config_path), *_running(config_path)]
+        _print_table(found, unique_prefixes(ids, others), time.time_ns() // 1_000_000)
     else:
         complain("no such command has ended" if records else "no command has ended yet")
     if missing := _missing(config_path):
         complain(missing)
-
-
-def latest(config_path: str | None, limit: int) -> list[dict[str, Any]]:
-    """The commands that ended last; none where there is no history yet. Raises UsageError where it cannot be read."""
-    return _read(config_path, lambda store: store.latest(limit)) or []
-
-
-def ended(config_path: str | None, prefix: str, limit: int = 10) -> tuple[list[dict[str, Any]], int]:
-    """Ended commands whose id begins so, and how many there are beyond the limit too. As `latest`."""
-    return _read(config_path, lambda store: (store.begins_with(prefix, limit), store.count(prefix))) or ([], 0)
-
-
-def _read(config_path: str | None, ask: Callable[[History], _Answer]) -> _Answer | None:
-    """None where there is no history yet."""
-    settings = load_settings({}, os.environ, config_path).settings
-    path = settings.history or default_path(os.environ)
-    if path is None or not os.path.exists(path):
-        return None
-    try:
-        store = History(path, settings.history_max_commands, read_only=True)
-        try:
-            return ask(store)
-        finally:
-            store.close()
-    except HistoryUnavailable as error:
-        raise UsageError(str(error)) from None
 
 
 def _missing(config_path: str | None) -> str | None:
@@ -172,8 +145,16 @@ def _verdicts(record: Record) -> set[str]:
     return named | {str(record.get("verdict"))}
 
 
-def _print_table(records: Sequence[Record], now_unix_ms: int) -> None:
-    ids = unique_prefixes([str(record.get("commandId", "")) for record in records])
+def _running(config_path: str | None) -> list[str]:
+    """The ids of what runs, if a daemon says so."""
+    try:
+        answers = list(request(daemon_socket(None, config_path), "list", timeout_s=_STATUS_S))
+    except DaemonUnavailable:
+        return []
+    return [str(answer["commandId"]) for answer in answers if "commandId" in answer]
+
+
+def _print_table(records: Sequence[Record], ids: Sequence[str], now_unix_ms: int) -> None:
     rows = [cells(record, command_id, now_unix_ms) for record, command_id in zip(records, ids, strict=True)]
     went_well = [record.get("reason") == "exited" and record.get("exitCode") == 0 for record in records]
     print_table(LAYOUT, rows, ["" if well else "yellow" for well in went_well])

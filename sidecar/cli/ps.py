@@ -8,7 +8,8 @@ import click
 
 from sidecar.cli.errors import complain
 from sidecar.cli.parameters import daemon_socket, socket_options
-from sidecar.cli.tables import Layout, print_table, unique_prefixes, word
+from sidecar.cli.tables import MIN_ID_CHARS, Layout, print_table, unique_prefixes, word
+from sidecar.cli.which import ended_ids
 from sidecar.core.errors import NoDaemon
 from sidecar.daemon.client import request
 
@@ -48,7 +49,7 @@ def ps(as_json: bool, socket: str | None, config_path: str | None) -> None:
     if as_json:
         click.echo(json.dumps(commands, indent=2))
     elif commands:
-        _print_table(commands)
+        _print_table(commands, config_path)
     elif answers:
         complain("no command is running")
 
@@ -96,7 +97,9 @@ def _verdict(command: "Record") -> str:
     return f"{verdict} {span_text(int(command['sinceMs']))}{repeats}"
 
 
-def _print_table(commands: Sequence["Record"]) -> None:
-    ids = unique_prefixes([str(command.get("commandId", "")) for command in commands])
+def _print_table(commands: Sequence["Record"], config_path: str | None) -> None:
+    whole = [str(command.get("commandId", "")) for command in commands]
+    oldest = min(whole)[:MIN_ID_CHARS]  # of what ended before it started nothing begins alike
+    ids = unique_prefixes(whole, ended_ids(config_path, oldest))
     rows = [cells(command, command_id) for command, command_id in zip(commands, ids, strict=True)]
     print_table(LAYOUT, rows, ["yellow" if command.get("silent") else "" for command in commands])

@@ -3,7 +3,7 @@ columns wide. Into a pipe nothing is cut off. rich is loaded only for a table: J
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,9 +97,9 @@ def _width_of(widths: Mapping[int, int]) -> int:
     return sum(widths.values()) + GAP * (len(widths) - 1)
 
 
-def unique_prefixes(ids: Sequence[str]) -> list[str]:
-    """As much of each id as tells it from the others: of a UUIDv7 at least the time it starts with."""
-    ordered = sorted(set(ids))
+def unique_prefixes(ids: Sequence[str], others: Iterable[str] = ()) -> list[str]:
+    """As much of each id as tells it from the rest and from `others`: of a UUIDv7 at least the time it starts with."""
+    ordered = sorted({*ids, *others})
     lengths = {}
     for before, own, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
         # By letters, as it should be: these are no paths.

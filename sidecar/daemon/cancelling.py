@@ -13,7 +13,8 @@ from signal import SIGCONT
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.core.command import Command
-from sidecar.core.errors import FrameError
+from sidecar.core.command_ids import meant
+from sidecar.core.errors import FrameError, UsageError
 from sidecar.core.lifecycle import CANCEL
 from sidecar.core.receipt import MAX_EVIDENCE_CHARS
 from sidecar.daemon.fanout import encode_record
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Record = dict[str, Any]
-MIN_PREFIX_CHARS: Final = 4
-_NAMED: Final = 5
 _DONE_REMEMBERED: Final = 64
 _UCRED: Final = struct.Struct("3i")
 
@@ -46,12 +45,15 @@ class Cancels:
         Where several ask at once, the command may be over before the last one is heard: they are answered alike.
         Raises FrameError, whose text is for whoever asked: no such command, or more than one.
         """
-        done = self._cancelled(request.get("commandId"))
-        if done is not None:
+        command_id = self._meant(request.get("commandId"))
+        command = self._registry.running.get(command_id)
+        if command is None:
+            done = self._done.get(command_id)
+            if done is None:
+                raise FrameError(f"the command {command_id} has ended already")
             connection.transport.write(b"".join(map(encode_record, done)))
             connection.close()
             return
-        command = self._find(request.get("commandId"))
         evidence = request.get("evidence", "")
         if not isinstance(evidence, str):
             raise FrameError("evidence must be a string")
@@ -86,30 +88,19 @@ class Cancels:
                 if not waiting:
                     del self._waiting[command_id]
 
-    def _cancelled(self, command_id: object) -> tuple[Record, Record] | None:
-        """By its whole id, or by a beginning that no running command has."""
-        if not isinstance(command_id, str) or len(command_id) < MIN_PREFIX_CHARS:
-            return None
-        prefix = command_id.lower()
-        if any(running.startswith(prefix) for running in self._registry.running):
-            return None
-        found = [done for done_id, done in self._done.items() if done_id.startswith(prefix)]
-        return found[0] if len(found) == 1 else None
-
-    def _find(self, prefix: object) -> Command:
-        if not isinstance(prefix, str) or len(prefix) < MIN_PREFIX_CHARS:
-            raise FrameError(f"give at least {MIN_PREFIX_CHARS} characters of the command's id; `sidecar ps` shows it")
-        prefix = prefix.lower()
-        found = [command for command_id, command in self._registry.running.items() if command_id.startswith(prefix)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            named = ", ".join(f"{command.id} ({command.identity['program']})" for command in found[:_NAMED])
-            more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-            raise FrameError(f"{prefix} is the beginning of {len(found)} commands: {named}{more}; give more of the id")
-        if self._registry.has_ended(prefix):
-            raise FrameError(f"the command {prefix} has ended already")
-        raise FrameError(f"no command {prefix:.64} is running; `sidecar ps` shows those that are")
+    def _meant(self, wanted: object) -> str:
+        """Of a running command, or of one that has ended, so that a running one is not taken for it."""
+        if not isinstance(wanted, str):
+            raise FrameError("commandId must be a string")
+        called = {command_id: f"{program}, ended" for command_id, program in self._registry.ended.items()}
+        called |= {command_id: str(one.identity["program"]) for command_id, one in self._registry.running.items()}
+        try:
+            command_id = meant(wanted, called)
+        except UsageError as error:
+            raise FrameError(str(error)) from None
+        if command_id is None:
+            raise FrameError(f"no command {wanted:.64} is running; `sidecar ps` shows those that are")
+        return command_id
 
 
 def _answer(command: Command) -> Record:

@@ -68,7 +68,8 @@ class Registry:
 
     def __init__(self, ended_remembered: int = ENDED_REMEMBERED) -> None:
         self.running: dict[str, Command] = {}
-        self._ended: dict[str, None] = {}  # an ordered set, oldest first
+        self.ended: dict[str, str] = {}
+        """Command id -> program of those that are over, oldest first, as far back as the memory goes."""
         self._ended_remembered = ended_remembered
 
     def feed(self, frame: dict[str, Any], now_ns: int) -> list[Event]:
@@ -77,7 +78,7 @@ class Registry:
         Raises FrameError for one that its command cannot have: the state is then as it was.
         """
         command_id: str = frame["commandId"]
-        if command_id in self._ended:
+        if command_id in self.ended:
             return []
         replay = frame.get("replay") is True
         command = self.running.get(command_id)
@@ -92,7 +93,7 @@ class Registry:
         if kind == wire.ACTIVITY:
             return [Activity(command, replay)]
         if kind == wire.SETTLED:
-            self._end(command_id)
+            self._end(command)
             return [Settled(command, replay)]
         # The same verdict once more (its evidence may be newer) is no change; that it has held for too long is news.
         is_news = command.verdict_count != verdicts_before or "limit" in frame
@@ -104,29 +105,25 @@ class Registry:
         if command is None:
             return None
         command.lose(now_ns)
-        self._end(command_id)
+        self._end(command)
         return Settled(command, replay=False)
 
     def knows(self, command_id: str) -> bool:
         """Whether frames of this command have come (as far back as the memory goes)."""
-        return command_id in self.running or command_id in self._ended
-
-    def has_ended(self, command_id: str) -> bool:
-        """Whether this command is known to be over (as far back as the memory goes)."""
-        return command_id in self._ended
+        return command_id in self.running or command_id in self.ended
 
     def _born(self, frame: dict[str, Any], replay: bool, now_ns: int) -> list[Event]:
         if len(frame["commandId"]) > MAX_ID_CHARS:
             raise FrameError(f"a command id of {len(frame['commandId'])} characters")
         command = Command(frame, now_ns)
         if command.settled is not None:
-            self._end(command.id)
+            self._end(command)
             return [Settled(command, replay)]
         self.running[command.id] = command
         return [Started(command, replay)]
 
-    def _end(self, command_id: str) -> None:
-        self.running.pop(command_id, None)
-        self._ended[command_id] = None
-        if len(self._ended) > self._ended_remembered:
-            del self._ended[next(iter(self._ended))]
+    def _end(self, command: Command) -> None:
+        self.running.pop(command.id, None)
+        self.ended[command.id] = str(command.identity["program"])
+        if len(self.ended) > self._ended_remembered:
+            del self.ended[next(iter(self.ended))]

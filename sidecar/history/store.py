@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import Any, Final
+from urllib.parse import quote
 
 from sidecar.core.errors import SpoolUnavailable
 from sidecar.telemetry import spool_place
@@ -19,6 +20,7 @@ HISTORY_NAME: Final = "history.db"
 _BUSY_S: Final = 2.0
 _AGAIN_S: Final = 0.01
 _VERSION: Final = 1
+_CANNOT_SHARE: Final = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS commands (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -42,12 +44,14 @@ def default_path(environ: Mapping[str, str]) -> str | None:
 class History:
     """Opened at once. Raises HistoryUnavailable; every method may raise it too.
 
-    `max_commands`: of more, those that ended first go. `read_only`: for who only looks; the file must be there.
+    `max_commands`: of more, those that ended first go. `read_only`: for who only looks; the file must be there, and
+    nothing is written, so that it may be on a read-only disk. `missing` then says what of it could not be read, if so.
     """
 
     def __init__(self, path: str, max_commands: int, *, read_only: bool = False) -> None:
         self._path = path
         self._max_commands = max_commands
+        self.missing: str | None = None
         self._connection = self._read() if read_only else self._open()
         self._identity = spool_place.identity(path)
 
@@ -77,15 +81,15 @@ class History:
         return self._select("ORDER BY number DESC LIMIT ?", (limit,))
 
     def begins_with(self, prefix: str, limit: int) -> list[Record]:
-        """Those whose id begins so, the latest first."""
-        return self._select("WHERE substr(id, 1, ?) = ? ORDER BY number DESC LIMIT ?", (len(prefix), prefix, limit))
+        """Those whose id begins so, the latest first. Upper case is as lower case."""
+        begins_so = "WHERE substr(id, 1, ?) = ? COLLATE NOCASE ORDER BY number DESC LIMIT ?"
+        return self._select(begins_so, (len(prefix), prefix, limit))
 
-    def count(self, prefix: str) -> int:
-        """How many have an id that begins so."""
+    def ids(self, since: str) -> list[str]:
+        """All ids that are `since` in order, or behind."""
         try:
-            query = "SELECT count(*) FROM commands WHERE substr(id, 1, ?) = ?"
-            with closing(self._connection.execute(query, (len(prefix), prefix))) as rows:
-                return int(rows.fetchone()[0])
+            with closing(self._connection.execute("SELECT id FROM commands WHERE id >= ?", (since,))) as rows:
+                return [command_id for (command_id,) in rows]
         except sqlite3.Error as error:
             raise self._unreadable(error) from None
 
@@ -101,8 +105,9 @@ class History:
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: Exception) -> HistoryUnavailable:
-        broken = isinstance(error, sqlite3.Error) and _is_broken(error)
-        then = "; the daemon puts it aside when the next command ends" if broken else ""
+        then = "; the daemon puts it aside when the next command ends" if _is_broken(error) else ""
+        if self.missing is not None:
+            then = f"; {self.missing}"
         return HistoryUnavailable(f"cannot read {self._path}: {error}{then}")
 
     def _insert(self, rows: list[tuple[str, int, str]]) -> None:
@@ -120,11 +125,21 @@ class History:
             raise HistoryUnavailable(f"there is no history yet: {self._path} does not exist")
         self._private(create=False)
         try:
-            connection = _connect(self._path)
-            connection.execute("PRAGMA query_only = ON")
+            return _connected_to_read(self._path)
+        except sqlite3.Error as error:
+            if _code(error) not in _CANNOT_SHARE:
+                raise self._unreadable(error) from None
+        # The -wal and -shm of a file that others may write to cannot be had here. Then nobody writes.
+        wal = f"{self._path}-wal"
+        if _size_bytes(wal):
+            self.missing = (
+                f"what ended last is missing: {wal} cannot be read where nothing may be written; "
+                "name a copy of both files by SIDECAR_HISTORY"
+            )
+        try:
+            return _connected_to_read(f"file:{quote(os.fsencode(self._path))}?immutable=1")
         except sqlite3.Error as error:
             raise self._unreadable(error) from None
-        return connection
 
     def _reopen(self) -> None:
         self._connection.close()
@@ -161,7 +176,7 @@ class History:
             try:
                 return self._prepared()
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline_s:
+                if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline_s:
                     raise
                 time.sleep(_AGAIN_S)
 
@@ -184,15 +199,38 @@ class History:
         try:
             if create:
                 spool_place.private_folder(os.path.dirname(self._path))
-            os.close(spool_place.private_file(self._path, create=create))
+            os.close(spool_place.private_file(self._path, create=create, writable=create))
         except SpoolUnavailable as error:
             raise HistoryUnavailable(str(error).replace("the spool follows", "the history follows")) from None
 
 
-def _is_broken(error: sqlite3.Error) -> bool:
-    # An error of Python's own has no code.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+def _is_broken(error: Exception) -> bool:
+    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _code(error: Exception) -> int:
+    # An error of Python's own has none.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False)
+    return sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False, uri=path.startswith("file:"))
+
+
+def _connected_to_read(path: str) -> sqlite3.Connection:
+    """Only the first look at a table shows whether there can be one."""
+    connection = _connect(path)
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("SELECT max(number) FROM commands").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _size_bytes(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

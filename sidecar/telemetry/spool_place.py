@@ -49,14 +49,15 @@ def private_folder(folder: str) -> None:
         raise SpoolUnavailable(f"{folder} is open to others; chmod 700 it")
 
 
-def private_file(path: str, *, create: bool) -> int:
+def private_file(path: str, *, create: bool, writable: bool = True) -> int:
     """A descriptor of the regular file at `path`, which is ours, 0600 and has no second name; close it.
 
-    Raises SpoolUnavailable, also where it does not exist and `create` is False.
+    Raises SpoolUnavailable, also where it does not exist and `create` is False. For who only reads (not `writable`) a
+    mode that cannot be changed, on a read-only disk, is as it is.
     """
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_CREAT if create else 0)
+    flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
     try:
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except FileNotFoundError:
         raise SpoolUnavailable(f"{path} does not exist") from None
     except OSError as error:
@@ -69,11 +70,19 @@ def private_file(path: str, *, create: bool) -> int:
         if status.st_uid != os.getuid():
             raise SpoolUnavailable(f"{path} belongs to uid {status.st_uid}, not to you")
         if status.st_mode & 0o077:
-            os.fchmod(descriptor, 0o600)
+            _close_to_others(descriptor, path, writable=writable)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _close_to_others(descriptor: int, path: str, *, writable: bool) -> None:
+    try:
+        os.fchmod(descriptor, 0o600)
+    except OSError as error:
+        if writable:
+            raise SpoolUnavailable(f"{path} is open to others; chmod 600 it ({error.strerror})") from None
 
 
 def identity(path: str) -> tuple[int, int] | None:

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from sidecar.cli.errors import complain
-from sidecar.cli.history import latest
 from sidecar.cli.parameters import daemon_socket, socket_options
+from sidecar.cli.which import latest
 from sidecar.core.errors import DaemonUnavailable, NoDaemon, SidecarError, UsageError
 from sidecar.core.values import parse_duration
 from sidecar.daemon import client
@@ -77,7 +77,8 @@ def top(
         from sidecar.top.loop import run
 
         try:
-            board.remember(latest(config_path, ENDED_KEPT), time.monotonic(), time.time_ns() // 1_000_000)
+            ended = latest(config_path, ENDED_KEPT, is_silent=True)
+            board.remember(ended, time.monotonic(), time.time_ns() // 1_000_000)
         except SidecarError:
             pass  # a history that cannot be read: `sidecar history` says why
         run(path, board, interval_ns / 1e9, colour=not (no_color or os.environ.get("NO_COLOR")), unicode=_is_unicode())

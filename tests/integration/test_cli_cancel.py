@@ -14,6 +14,7 @@ from supervised import WAIT_S, Installation, alive, on_linux, state_of, until
 
 from sidecar.core.receipt import is_receipt
 from sidecar.daemon import client
+from sidecar.history.store import History, default_path
 from sidecar.supervisor.stopping import AGAIN_NS
 
 pytestmark = on_linux
@@ -93,6 +94,34 @@ def test_a_command_that_ended_by_itself_cannot_be_cancelled_any_more(sidecar: In
         done = cancel(sidecar, command_id)
         assert (done.returncode, done.stdout) == (125, "")
         assert done.stderr == f"sidecar: the command {command_id} has ended already\n"
+
+
+def test_one_is_not_taken_for_one_that_ended_before_the_daemon_began(sidecar: Installation) -> None:
+    with watched(sidecar) as watch, sidecar.started("sh", "-c", "echo ready; exec sleep 60") as child:
+        ready(child)
+        command_id = watch.id_of(child.pid)
+        other = f"{command_id[:14]}{'8' if command_id[14] == '7' else '7'}{command_id[15:]}"
+        path = default_path(sidecar.environ)
+        assert path is not None
+        store = History(path, 10_000)
+        store.add([(1, {"commandId": other, "program": "true", "elapsedMs": 1, "reason": "exited", "exitCode": 0})])
+        store.close()
+        refused = cancel(sidecar, command_id[:13])
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (125, "", 1)
+        assert f"of 2 commands: {command_id} (sh), {other} (true, ended); give more of the id" in refused.stderr
+        listed = {verb: listed_ids(sidecar, verb) for verb in ("ps", "history")}
+        assert command_id[:15] in listed["ps"]
+        assert other[:15] in listed["history"]
+        done = cancel(sidecar, command_id[:15])
+        assert (done.returncode, done.stderr) == (0, "")
+        assert child.wait(WAIT_S) == -signal.SIGTERM
+
+
+def listed_ids(sidecar: Installation, verb: str) -> list[str]:
+    words = [sidecar.script, verb]
+    done = subprocess.run(words, env=sidecar.environ, capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode == 0
+    return [word for line in done.stdout.splitlines() for word in line.split()]
 
 
 def test_several_at_once_on_a_stopped_supervisor_are_told_the_same(sidecar: Installation) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.cli import explain as verb
+from sidecar.cli import which
 from sidecar.cli.main import main
 from sidecar.cli.ps import cells
 from sidecar.cli.why import settled_verdict
@@ -44,7 +44,7 @@ SECOND = {
 @pytest.fixture(autouse=True)
 def _daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(verb, "request", lambda _path, _name: iter([FIRST, SECOND, {"type": "end", "count": 2}]))
+    monkeypatch.setattr(which, "request", lambda _path, _name: iter([FIRST, SECOND, {"type": "end", "count": 2}]))
 
 
 def test_two_sentences_the_facts_the_next_step_and_what_was_not_seen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +93,7 @@ LATE = {
 def test_a_supervisor_that_says_nothing_any_more(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(verb, "request", lambda _path, _name: iter([LATE]))
+    monkeypatch.setattr(which, "request", lambda _path, _name: iter([LATE]))
     assert main(["explain", "02a2"]) == 0
     out = capsys.readouterr().out
     assert (
@@ -134,10 +134,39 @@ def test_how_many_have_ended_whose_id_begins_so(
     store.close()
     assert main(["explain", "0ABC-"]) == 125
     complaint = capsys.readouterr().err
-    assert "0abc- is the beginning of 23 commands: 0abc-22 (make), " in complaint
-    assert "0abc-18 (make) and 18 more; give more of the id" in complaint
+    assert "0abc- is the beginning of 23 commands: 0abc-22 (make, ended), " in complaint
+    assert "0abc-18 (make, ended) and 18 more; give more of the id" in complaint
     assert main(["explain", "0abc-07"]) == 0
     assert "make ran for 0.0s and has ended" in capsys.readouterr().out
+
+
+def test_one_that_runs_is_not_taken_for_one_that_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    path = default_path(os.environ)
+    assert path is not None
+    store = History(path, 100)
+    other = f"{str(FIRST['commandId'])[:13]}-7fff-8000-000000000009"
+    store.add([(5, {"commandId": other, "program": "true", "elapsedMs": 1})])
+    store.add([(6, {"commandId": FIRST["commandId"], "program": "sh", "elapsedMs": 1})])  # it ends just now
+    store.close()
+    assert main(["explain", "01A23641-2a2a"]) == 125
+    complaint = capsys.readouterr().err
+    assert complaint.count("\n") == 1
+    assert f"the beginning of 2 commands: {FIRST['commandId']} (sh), {other} (true, ended); give more" in complaint
+    assert main(["explain", other]) == 0
+    assert "true ran for" in capsys.readouterr().out
+    assert main(["explain", "01a23641-2a2a-70"]) == 0
+    assert "sh (pid 4711) has run for" in capsys.readouterr().out
+
+
+def test_a_history_that_cannot_be_read_hides_nothing_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    path = default_path(os.environ)
+    assert path is not None
+    History(path, 100).close()
+    with open(path, "wb") as file:
+        file.write(b"no database at all " * 400)
+    assert main(["explain", "01a23641-2a2a"]) == 0
+    assert main(["explain", "ffffffff"]) == 125
+    assert "cannot read" in capsys.readouterr().err
 
 
 def test_a_verdict_counts_when_it_was_found_twice() -> None:

@@ -77,6 +77,7 @@ def test_as_much_of_an_id_as_tells_it_from_the_others() -> None:
         ID[:-1] + "b",
     ]
     assert unique_prefixes(["short", ""]) == ["short", ""]
+    assert unique_prefixes([ID + "-7000"], [ID + "-7100", ID + "-7000", ""]) == [ID + "-70"]
 
 
 @pytest.mark.parametrize(

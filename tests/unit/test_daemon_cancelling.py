@@ -77,14 +77,15 @@ def test_one_who_does_not_wait_is_forgotten(tmp_path: Path) -> None:
         ("0189ffff", "no command 0189ffff is running; `sidecar ps` shows"),
         ("01890a5d-ac96", f"the beginning of 2 commands: {ONE} (make), {TWO} (make); give more of the id"),
         ("018", "at least 4 characters"),
-        ("deadbeef-over", "has ended already"),
+        ("deadbeef-over", "the command deadbeef-over has ended already"),
+        ("deadbeef", "the command deadbeef-over has ended already"),
     ],
 )
 def test_an_id_that_does_not_say_which_is_an_error(tmp_path: Path, command_id: str, message: str) -> None:
     with Daemon(tmp_path) as daemon:
         over = daemon.producer(started("deadbeef-over"), settled("deadbeef-over"))
         producers = [daemon.producer(started(one)) for one in (ONE, TWO)]
-        while daemon.status()["commands"] != 2 or not daemon.server.registry.has_ended("deadbeef-over"):
+        while daemon.status()["commands"] != 2 or not daemon.server.registry.ended:
             continue
         with asked(daemon, command_id) as answers:
             records = take(answers, 1)
@@ -94,6 +95,23 @@ def test_an_id_that_does_not_say_which_is_an_error(tmp_path: Path, command_id: s
             assert answers.ended
         for producer in (*producers, over):
             producer.close()
+
+
+@pytest.mark.parametrize("reason", ["exited", "cancelled"])
+def test_one_that_runs_is_not_taken_for_one_that_has_ended(tmp_path: Path, reason: str) -> None:
+    with Daemon(tmp_path) as daemon:
+        over = daemon.producer(started(ONE), settled(ONE, reason=reason))
+        producer = daemon.producer(started(TWO))
+        while daemon.status()["commands"] != 1 or not daemon.server.registry.ended:
+            continue
+        with asked(daemon, ONE[:13]) as answers:
+            (refused,) = take(answers, 1)
+            assert f"of 2 commands: {ONE} (make, ended), {TWO} (make); give" in refused["message"]
+        with asked(daemon, TWO) as answers:
+            take(answers, 1)
+            assert heard(producer)["commandId"] == TWO
+        over.close()
+        producer.close()
 
 
 def test_a_supervisor_that_is_not_connected_cannot_be_asked(tmp_path: Path) -> None:

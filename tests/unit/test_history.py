@@ -155,7 +155,8 @@ class TestStore:
     def test_by_the_beginning_of_an_id_and_nothing_is_a_pattern(self, path: str) -> None:
         store = History(path, 10)
         store.add(records("01a0", "01b0", "%1a0"))
-        assert [one["commandId"] for one in store.begins_with("01a", 5)] == ["01a0"]
+        assert [one["commandId"] for one in store.begins_with("01A", 5)] == ["01a0"]
+        assert store.ids("01a") == ["01a0", "01b0"]
         assert [one["commandId"] for one in store.begins_with("%", 5)] == ["%1a0"]
 
     def test_it_is_private(self, path: str) -> None:
