@@ -1,18 +1,15 @@
 """What `sidecar doctor` asks of everything but the agents: this installation, the daemon, the way out, the evidence.
 
-Nothing is started that stays, and nothing is changed. What is shown of an endpoint is without user, password, query and
-headers.
+Nothing is started that stays, and nothing is changed.
 """
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from urllib.parse import urlsplit
 
 from sidecar import __version__, rendezvous
+from sidecar.agents.check_endpoints import ANSWER_S, endpoints
 from sidecar.agents.checkup import NOTE, OK, PROBLEM, Check, Question
 from sidecar.agents.places import Places
 from sidecar.config import inspect_settings, unknown_variables
@@ -20,7 +17,6 @@ from sidecar.core.errors import DaemonUnavailable
 from sidecar.core.values import printable
 from sidecar.daemon import client, elsewhere
 
-_ANSWER_S = 3.0
 _PROBE_EXIT = 7
 
 
@@ -30,7 +26,7 @@ def questions(places: Places) -> list[Question]:
         ("installation", lambda: _installation(places)),
         ("configuration", lambda: _configuration(environ)),
         ("daemon", lambda: _daemon(environ)),
-        ("endpoint", lambda: _endpoints(environ)),
+        ("endpoint", lambda: endpoints(environ)),
         ("evidence", _evidence),
     ]
 
@@ -43,7 +39,7 @@ def _installation(places: Places) -> Sequence[Check]:
         env={**places.environ, "SIDECAR_ACTIVE": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=_ANSWER_S * 2,
+        timeout=ANSWER_S * 2,
         check=False,
     )
     version = f"sidecar {__version__}, Python {sys.version.split()[0]}, {sys.platform}"
@@ -92,7 +88,7 @@ def _daemon(environ: Mapping[str, str]) -> Sequence[Check]:
             return [Check("daemon", NOTE, text, "`ps`, `top` and the like ask that one; give both the same")]
         return [Check("daemon", OK, f"none runs; the first command starts one on {shown}")]
     try:
-        answer = client.status(path, timeout_s=_ANSWER_S)
+        answer = client.status(path, timeout_s=ANSWER_S)
     except DaemonUnavailable as error:
         if not _is_listening(path):
             return [Check("daemon", OK, f"none runs; the next command starts one on {shown}")]
@@ -126,52 +122,6 @@ def _can_be_made(folder: str) -> bool:
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
-
-
-def _endpoints(environ: Mapping[str, str]) -> Sequence[Check]:
-    """Does anybody listen where telemetry goes? A connection is made and closed; nothing is sent."""
-    from sidecar.telemetry.configured import telemetry_settings
-    from sidecar.telemetry.targets import SIGNALS, sdk_disabled, target_of
-
-    if sdk_disabled(environ):
-        return [Check("endpoint", NOTE, "OTEL_SDK_DISABLED: no telemetry is sent")]
-    settings = replace(telemetry_settings(inspect_settings({}, environ), "daemon"), environ=environ)
-    problems: list[str] = []
-    by_place: dict[str, tuple[str, list[str]]] = {}
-    for signal in SIGNALS:
-        target = target_of(signal, settings, problems)
-        if target is not None:
-            place = target.shown.removesuffix(f"/v1/{signal}")
-            by_place.setdefault(place, (target.endpoint, []))[1].append(signal)
-    mend = "see docs/telemetry.md for the OTEL_EXPORTER_OTLP_* variables"
-    checks = [Check("endpoint", PROBLEM, printable(each), mend) for each in dict.fromkeys(problems)]
-    for place, (endpoint, signals) in by_place.items():
-        what = f"{printable(place)} ({', '.join(signals)})"
-        failure = _failure(endpoint)
-        if failure is None:
-            checks.append(Check("endpoint", OK, f"{what} takes connections"))
-        else:
-            text = f"{what} cannot be reached: {failure}; what is not taken waits in the spool"
-            checks.append(
-                Check("endpoint", PROBLEM, text, "start a Collector there, or set otlp_endpoint to where one is")
-            )
-    return checks or [Check("endpoint", NOTE, "no signal is exported (OTEL_*_EXPORTER=none)")]
-
-
-def _failure(endpoint: str) -> str | None:
-    """Why no connection can be made; None where one can."""
-    try:
-        if endpoint.startswith("unix:"):
-            with socket.socket(socket.AF_UNIX) as sock:
-                sock.settimeout(_ANSWER_S)
-                sock.connect(endpoint.removeprefix("unix:").removeprefix("//"))
-            return None
-        parts = urlsplit(endpoint)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        socket.create_connection((parts.hostname or "", port), timeout=_ANSWER_S).close()
-    except (OSError, UnicodeError) as error:
-        return printable(getattr(error, "strerror", None) or str(error) or type(error).__name__)
-    return None
 
 
 def _evidence() -> Sequence[Check]:

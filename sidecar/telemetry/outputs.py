@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.resources import Resource
 
+    from sidecar.telemetry.answers import Answer
     from sidecar.telemetry.prometheus import PrometheusEndpoint
     from sidecar.telemetry.quiet import Problems
     from sidecar.telemetry.settings import TelemetrySettings
@@ -90,6 +91,8 @@ class Outputs:
         self._monotonic_ns = monotonic_ns
         self._unix_ns = unix_ns
         self._otlp_reader: OtlpReader | None = None
+        self._tries: dict[Signal, tuple[int, str]] = {}
+        """(when, what was said; empty where all is well) of each signal's last try."""
         notes: list[str] = []
         for signal in SIGNALS:
             target = target_of(signal, settings, notes)
@@ -140,6 +143,17 @@ class Outputs:
         for sender in self._senders:
             sender.send_now(everything=everything)
 
+    def signal_status(self) -> dict[str, Any]:
+        """Where each signal goes, and what became of its last try. JSON-ready; holds no secret."""
+        now_ns = self._monotonic_ns()
+        found: dict[str, Any] = {}
+        for signal, target in self.targets.items():
+            found[signal] = {"protocol": target.protocol, "endpoint": target.shown}
+            if (last := self._tries.get(signal)) is not None:
+                tried_ns, problem = last
+                found[signal] |= {"tried_ms_ago": (now_ns - tried_ns) // 1_000_000, "problem": problem or None}
+        return found
+
     def spool_status(self) -> dict[str, Any]:
         """What the spool is like, and why a signal's requests wait. JSON-ready."""
         return {
@@ -178,7 +192,7 @@ class Outputs:
                 exporters.transport("metrics", target),
                 self._closing,
                 self._problems.add,
-                exporter_metrics("metrics", target, meters),
+                self._observer("metrics", target, meters),
             )
             self._otlp_reader = OtlpReader(
                 exporter,
@@ -228,12 +242,24 @@ class Outputs:
             exporters.transport(signal, target),
             self.spool,
             self._problems.add,
-            exporter_metrics(signal, target, meters),
+            self._observer(signal, target, meters),
             adopt_after_s=0.0 if self._settings.scope == "daemon" else _INLINE_ADOPTS_AFTER_S,
         )
         self._senders.append(sender)
         sender.start()
         return sender
+
+    def _observer(
+        self, signal: Signal, target: Target, meters: MeterProvider
+    ) -> Callable[[int, Answer, float], None]:
+        """Counts each try, and keeps what the last one got."""
+        count = exporter_metrics(signal, target, meters)
+
+        def observe(records: int, answer: Answer, seconds: float) -> None:
+            self._tries[signal] = (self._monotonic_ns(), answer.reason)
+            count(records, answer, seconds)
+
+        return observe
 
     def _try(self, build: Callable[[MeterProvider], None], meters: MeterProvider) -> None:
         try:

@@ -152,10 +152,7 @@ class Telemetry:
         outputs = self._outputs
         return {
             "disabled": self.disabled,
-            "signals": {
-                signal: {"protocol": target.protocol, "endpoint": target.shown}
-                for signal, target in (outputs.targets if outputs else {}).items()
-            },
+            "signals": outputs.signal_status() if outputs else {},
             "prometheus": outputs.prometheus.url if outputs and outputs.prometheus else None,
             "spool": outputs.spool_status() if outputs else None,
             "problems": self._problems.recent,

@@ -13,6 +13,7 @@ from exporting import Exporting, exporting
 from supervised import Installation, alive, closed_port, until
 
 from sidecar.core import frame as wire
+from sidecar.daemon import client
 from sidecar.telemetry.leftovers import leave
 from sidecar.testing import FakeClock
 from sidecar.testing.otlp import OtlpReceiver
@@ -77,6 +78,26 @@ def test_what_waits_is_shown_then_sent_once(rig: Exporting, port: int, running: 
         assert len(receiver.spans) == len(receiver.logs) == 2
         assert "nothing waits" in rig.cli("spool", "flush").stdout
         assert rig.spool_status()["records"] == 0
+
+
+def test_the_daemon_says_what_its_last_try_got_and_the_doctor_tries_its_endpoint(rig: Exporting, port: int) -> None:
+    """Not that of the shell which asks: who is on call may have another environment than the agents."""
+
+    def last_tries() -> list[str | None]:
+        signals = client.status(rig.socket)["telemetry"]["signals"]
+        assert all(signals[signal]["endpoint"] == f"{endpoint}/v1/{signal}" for signal in signals)
+        tried = [signals[signal] for signal in ("traces", "logs") if "tried_ms_ago" in signals[signal]]
+        return [each.get("problem") for each in tried]
+
+    endpoint = f"http://127.0.0.1:{port}"
+    spooled(rig, running=True)
+    until(lambda: last_tries() == ["Connection refused"] * 2)
+    asked = rig.cli("doctor", SIDECAR_OTLP_ENDPOINT="http://127.0.0.1:1").stdout
+    assert f"the daemon sends traces, metrics, logs to {endpoint}, which cannot be reached: Connection ref" in asked
+    assert "a daemon started from this shell would send traces, metrics, logs to http://127.0.0.1:1, which can" in asked
+    with OtlpReceiver(http_port=port):
+        assert rig.cli("spool", "flush").returncode == 0
+        assert last_tries() == [None, None]
 
 
 @pytest.mark.parametrize("running", [True, False], ids=["daemon", "no daemon"])

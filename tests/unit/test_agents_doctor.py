@@ -5,12 +5,13 @@ import os
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from sidecar import __version__
-from sidecar.agents import changes, check_agents, check_chain, records
+from sidecar.agents import changes, check_agents, check_chain, check_endpoints, records
 from sidecar.agents.catalog import AGENTS, PROJECT, USER
 from sidecar.agents.checkup import NOTE, OK, PROBLEM, Check, ask
 from sidecar.agents.places import Places
@@ -51,9 +52,36 @@ class World:
         questions = [*check_chain.questions(self.places), *check_agents.questions(self.places, [])]
         return ask([each for each in questions if each[0] == name])
 
+    def endpoint_checks(self, endpoint: str | None, **said: Any) -> list[Check]:
+        """Beside a daemon that says of its traces that they go there."""
+        signals = {} if endpoint is None else {"traces": {"endpoint": endpoint, **said}}
+        (self.folder / "run").mkdir(mode=0o700, exist_ok=True)
+        path = self.environ["SIDECAR_SOCKET"]
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen()
+            threading.Thread(target=_answer, args=(listener, {"telemetry": {"signals": signals}}), daemon=True).start()
+            try:
+                return self.checks("endpoint")
+            finally:
+                listener.shutdown(socket.SHUT_RDWR)
+                os.unlink(path)
+
     def check(self, name: str) -> Check:
         (check,) = self.checks(name)
         return check
+
+
+def _answer(listener: socket.socket, status: dict[str, Any]) -> None:
+    """As a daemon that is asked for its status, whoever asks; some only look whether somebody listens."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection, connection.makefile("rwb") as stream:
+            if stream.readline():
+                stream.write(json.dumps({"type": "status", **status}).encode() + b"\n")
 
 
 @pytest.fixture
@@ -110,7 +138,7 @@ class TestChain:
         assert world.check("daemon").status == OK
 
     def test_a_daemon_that_does_not_answer(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(check_chain, "_ANSWER_S", 0.2)
+        monkeypatch.setattr(check_chain, "ANSWER_S", 0.2)
         (world.folder / "run").mkdir(mode=0o700)
         with socket.socket(socket.AF_UNIX) as sock:
             sock.bind(world.environ["SIDECAR_SOCKET"])
@@ -138,6 +166,54 @@ class TestChain:
         assert {check.status for check in checks} == {PROBLEM}
         assert "127.0.0.1:1/p" in str(checks)
         assert "hunter2" not in str(checks)
+
+    def test_the_endpoint_is_the_running_daemons_and_the_shells_own_beside_it(self, world: World) -> None:
+        """The shell of who is on call may have another environment than the agents."""
+        world.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            theirs = f"http://127.0.0.1:{server.getsockname()[1]}"
+            of_daemon, of_shell = world.endpoint_checks(f"{theirs}/v1/traces")
+            assert (of_daemon.status, of_daemon.text) == (
+                OK,
+                f"the daemon sends traces to {theirs}, which takes connections",
+            )
+            assert of_shell.status == NOTE
+            assert of_shell.text.startswith(
+                "a daemon started from this shell would send traces, metrics, logs to http://"
+            )
+            world.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = theirs
+            assert world.endpoint_checks(f"{theirs}/v1/traces") == [of_daemon]
+
+    def test_what_the_daemons_last_try_got(self, world: World) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            theirs = f"http://127.0.0.1:{server.getsockname()[1]}"
+            world.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = theirs
+            (check,) = world.endpoint_checks(f"{theirs}/v1/traces", problem="HTTP status 503", tried_ms_ago=61_500)
+        assert check.status == PROBLEM
+        assert check.text.endswith("which takes connections; at the last try: HTTP status 503 (traces, 1m1s ago)")
+        assert "sidecar spool flush" in check.mend
+
+    def test_a_daemons_endpoint_that_cannot_be_reached(self, world: World) -> None:
+        theirs = world.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
+        refused = "cannot be reached: Connection refused; what is not taken waits in the spool"
+        for said in ({}, {"problem": "Connection refused", "tried_ms_ago": 5}):
+            (check,) = world.endpoint_checks(f"{theirs}/v1/traces", **said)
+            assert (check.status, check.text) == (PROBLEM, f"the daemon sends traces to {theirs}, which {refused}")
+
+    def test_a_daemon_that_exports_nothing(self, world: World) -> None:
+        world.environ["OTEL_SDK_DISABLED"] = "true"
+        assert [check.status for check in world.endpoint_checks(None)] == [NOTE]
+
+    def test_a_daemon_that_does_not_say_where_it_sends_to(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(check_endpoints, "ANSWER_S", 0.2)
+        (world.folder / "run").mkdir(mode=0o700)
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(world.environ["SIDECAR_SOCKET"])
+            sock.listen()
+            unsaid, own = world.checks("endpoint")
+        assert unsaid.text == "the daemon that runs does not answer, and so does not say where it sends to"
+        assert own.status == NOTE
+        assert "from this shell would send traces, metrics, logs to http://localhost:4318, which " in own.text
 
     def test_telemetry_that_is_switched_off(self, world: World) -> None:
         world.environ["OTEL_SDK_DISABLED"] = "true"
