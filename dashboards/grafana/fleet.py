@@ -9,21 +9,18 @@ from urllib.parse import quote
 from grafana_foundation_sdk.builders import dashboard, table
 from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, VariableOption, VariableRefresh, VariableSort
 
-from dashboards.alerts.parameters import BAD_OUTCOMES
-from dashboards.grafana import panels, session, sources
+from dashboards.grafana import history, panels, session, sources
 from dashboards.grafana.series import increase, one_of, or_zero, series
 from sidecar.core.verdict_names import MAY_BE_HUNG, NEEDS_SOMEONE
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.models import dashboard as model
 
-    from dashboards.grafana.panels import Query
     from dashboards.grafana.sources import Traces
 
 UID = "sidecar"
 
 _AGE = "sidecar.suspect.output.age"
-_FAMILY = 'family=~"$family"'
 _CAPPED = "Each daemon names its five worst suspects; `Suspects not named` counts the rest."
 _EVERY = VariableOption(True, "All", "$__all")
 _QUEUE_FULL = 'error_type!=""'
@@ -50,7 +47,7 @@ def fleet(traces: Traces) -> model.Dashboard:
         .include_vars(True)
         .tooltip("One agent's run")
     )
-    return panels.finished(_health(_history(_now(made, traces))))
+    return panels.finished(history.by_program(_health(history.history(_now(made, traces)))))
 
 
 def _variables(traces: Traces) -> list[dashboard.DatasourceVariable | dashboard.QueryVariable]:
@@ -65,7 +62,7 @@ def _variables(traces: Traces) -> list[dashboard.DatasourceVariable | dashboard.
             "One daemon of one user on one host; the metrics of docs/collector.md say which host",
             f'label_values({born}{{job=~"$job"}}, instance)',
         ),
-        _labels("family", "Program", "Of History only", f"label_values({started}, family)"),
+        _labels("family", "Program", "Of History and the rows by program", f"label_values({started}, family)"),
         sources.choice("traces", "Traces", traces, "Where the links to traces lead"),
         sources.choice("logs", "Logs", "loki", "Where the evidence is read from"),
     ]
@@ -249,115 +246,6 @@ def _explore(traces: Traces, trace_id: str) -> str:
     return f"/explore?schemaVersion=1&panes={quote(panes, safe='${}:,._')}"
 
 
-def _history(made: dashboard.Dashboard) -> dashboard.Dashboard:
-    active, verdicts = series("sidecar.commands.active", _FAMILY), series("sidecar.verdicts", _FAMILY)
-    started, lost = series("sidecar.commands.started", _FAMILY), series("sidecar.commands.lost", _FAMILY)
-    silences = series("sidecar.command.silence.duration", _FAMILY, part="bucket")
-    silence_of = f"sum by (family, le) ({increase(silences)})"
-    durations = series("sidecar.command.duration", _FAMILY, part="bucket")
-    duration_of = f"sum by (family, le) ({increase(durations)})"
-    beats = increase(series("sidecar.heartbeats", _FAMILY))
-    ended = increase(series("sidecar.command.duration", _FAMILY, part="count"))
-    badly = increase(series("sidecar.command.duration", _FAMILY, one_of("outcome", BAD_OUTCOMES), part="count"))
-    made = made.with_row(dashboard.Row("History"))
-    for panel in (
-        panels.curves(
-            "In flight by state",
-            "Commands that run: running while output flows, silent once an interval (10 s) passed without.",
-            [sources.range_query(or_zero(f"sum by (state) ({active})", state="running"), "{{state}}")],
-            panels.COMMANDS,
-            stacked=True,
-        ),
-        panels.curves(
-            "In flight by program",
-            "Commands that run, by program; what is not on the list of families is other.",
-            [sources.range_query(or_zero(f"sum by (family) ({active}) > 0", family="none"), "{{family}}")],
-            panels.COMMANDS,
-            stacked=True,
-        ),
-        panels.curves(
-            "Verdicts",
-            "Changes of verdict, by the new one: why commands have fallen silent.",
-            [_by("verdict", increase(verdicts))],
-            panels.PLAIN,
-            stacked=True,
-        ),
-        panels.curves(
-            "Heartbeats",
-            "Heartbeats of silent commands, by the verdict they carried: how much of the silence was of which kind.",
-            [_by("verdict", beats)],
-            panels.PLAIN,
-            stacked=True,
-        ),
-        panels.curves(
-            "Verdicts by program",
-            "Changes of verdict, by program: whose silences are told anew again and again.",
-            [_by("family", increase(verdicts))],
-            panels.PLAIN,
-            stacked=True,
-        ),
-        panels.curves(
-            "Heartbeats by program",
-            "Heartbeats of silent commands, by program: which of them are silent, and for how much of the time.",
-            [_by("family", beats)],
-            panels.PLAIN,
-            stacked=True,
-        ),
-        panels.curves(
-            "Started",
-            "Commands started, by program.",
-            [_by("family", increase(started))],
-            panels.COMMANDS,
-            stacked=True,
-        ),
-        panels.curves(
-            "Lost",
-            "Commands whose supervisor died, by program.",
-            [_by("family", increase(lost))],
-            panels.COMMANDS,
-            stacked=True,
-        ),
-        panels.heat(
-            "Longest silences",
-            "Each ended command's longest silence. A budget belongs above what is normal here.",
-            sources.heatmap_query(or_zero(f"sum by (le) ({increase(silences)})", le="+Inf")),
-        ),
-        panels.heat(
-            "Durations",
-            "How long ended commands ran.",
-            sources.heatmap_query(or_zero(f"sum by (le) ({increase(durations)})", le="+Inf")),
-        ),
-        panels.curves(
-            "Longest silence by program, 95th percentile",
-            "Of the commands that ended within the rate interval; as coarse as the buckets are.",
-            [sources.range_query(_some(f"histogram_quantile(0.95, {silence_of})", "family"), "{{family}}")],
-            panels.SECONDS,
-        ),
-        panels.curves(
-            "Duration by program, 95th percentile",
-            "Of the commands that ended within the rate interval; as coarse as the buckets are.",
-            [sources.range_query(_some(f"histogram_quantile(0.95, {duration_of})", "family"), "{{family}}")],
-            panels.SECONDS,
-        ),
-        panels.curves(
-            "Ended by outcome",
-            "How commands ended: exited, signaled, timeout, silence_timeout, cancelled, spawn_failed or lost.",
-            [_by("outcome", ended)],
-            panels.COMMANDS,
-            stacked=True,
-        ),
-        panels.curves(
-            "Lost or stopped by a limit, by program",
-            "What the error budget is spent on: commands that were lost, or stopped by a limit of time or of silence.",
-            [_by("family", badly)],
-            panels.COMMANDS,
-            stacked=True,
-        ),
-    ):
-        made = made.with_panel(panel)
-    return made
-
-
 def _health(made: dashboard.Dashboard) -> dashboard.Dashboard:
     loop = series("sidecar.daemon.loop.timestamp")
     made = made.with_row(dashboard.Row("Telemetry health"))
@@ -438,16 +326,6 @@ def _health(made: dashboard.Dashboard) -> dashboard.Dashboard:
     ):
         made = made.with_panel(panel)
     return made
-
-
-def _by(label: str, expression: str) -> Query:
-    """The sums of an expression, a curve for each value of a label."""
-    return sources.range_query(_some(f"sum by ({label}) ({expression})", label), f"{{{{{label}}}}}")
-
-
-def _some(expression: str, label: str) -> str:
-    """Only what is not 0; where all is, one line of 0. Else a hundred flat lines would hide the others."""
-    return or_zero(f"{expression} > 0", **{label: "none"})
 
 
 def _dropped_in(over: str) -> str:

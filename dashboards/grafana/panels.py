@@ -137,7 +137,9 @@ def page(uid: str, title: str, description: str, first: str, refresh: str) -> da
 def finished(made: dashboard.Dashboard) -> model.Dashboard:
     """With ids, which links to single panels need; Grafana would give them at random."""
     whole = made.build()
-    for number_, panel in enumerate(whole.panels or (), 1):
+    # Those of a closed row are in the row.
+    every = [each for panel in whole.panels or () for each in (panel, *(getattr(panel, "panels", None) or ()))]
+    for number_, panel in enumerate(every, 1):
         panel.id_val = number_
         # The SDK writes these out as they are without being asked for, and Grafana 13 no longer knows them.
         if isinstance(panel, Panel) and isinstance(panel.options, TableOptions):

@@ -18,13 +18,15 @@ import pytest
 from backends import ROOT, eventually, free_port, get
 from installed import Sidecar, new_trace, suspect_frames
 from prometheus_backend import Prometheus
-from stack import Stack
+from stack import Stack, linked_queries
+
+from dashboards.grafana.files import panels_of
 
 FOLDER = ROOT / "dashboards" / "grafana"
 PAGES = {name: json.loads((FOLDER / name).read_text()) for name in ("sidecar.json", "session.json")}
 TARGETS = [
     pytest.param(panel, target, id=f"{panel['title']} {target['refId']}")
-    for panel in PAGES["sidecar.json"]["panels"]
+    for panel in panels_of(PAGES["sidecar.json"])
     for target in panel.get("targets", ())
     if target["datasource"]["type"] == "prometheus"
 ]
@@ -124,6 +126,25 @@ def test_a_query_gives_data_and_its_legend_labels(
     assert all(series.get(label) for series in real for label in labels)
 
 
+@pytest.mark.parametrize(
+    ("title", "slip"),
+    [
+        ("Heartbeats: $family", {"legendFormat": "{{verdicts}}"}),
+        ("Heartbeats: $family", {"expr": 'sum(sidecar_heartbeat_total{job=~"$job"}) or on() vector(0)'}),
+        ("In flight by state", {"expr": 'sum by (state) (sidecar_commands_active{state="slient"}) or on() vector(0)'}),
+        ("Suspects", {"expr": 'sidecar_suspect_output_age_seconds{verdict="deadlocked"}'}),
+        ("In flight", {"expr": "sum(sidecar_commands_active) or on() vector(0)) by (job)"}),
+    ],
+    ids=["a legend", "a metric", "a value", "a table", "no PromQL"],
+)
+def test_a_slip_in_a_query_is_noticed(fleet: Fleet, title: str, slip: dict[str, str]) -> None:
+    (panel,) = (each for each in panels_of(PAGES["sidecar.json"]) if each["title"] == title)
+    for route in ROUTES:
+        test_a_query_gives_data_and_its_legend_labels(fleet, panel, panel["targets"][0], route)
+        with pytest.raises((AssertionError, OSError)):
+            test_a_query_gives_data_and_its_legend_labels(fleet, panel, panel["targets"][0] | slip, route)
+
+
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(("panel", "target"), TARGETS)
 def test_every_selector_of_a_query_finds_series(
@@ -165,7 +186,7 @@ def test_the_numbers_are_those_of_what_happened(fleet: Fleet, route: str) -> Non
     }
     queries = {
         panel["title"]: fleet.put_in(route, panel["targets"][0]["expr"])
-        for panel in PAGES["sidecar.json"]["panels"]
+        for panel in panels_of(PAGES["sidecar.json"])
         if panel["type"] == "stat"
     }
 
@@ -183,7 +204,7 @@ def test_the_numbers_are_those_of_what_happened(fleet: Fleet, route: str) -> Non
 @pytest.mark.parametrize("route", ROUTES)
 def test_all_is_zero_where_nobody_reports(fleet: Fleet, route: str) -> None:
     nobody = Fleet(fleet.prometheus, {}, {route: {"job": "nobody", "instance": "nowhere"}})
-    for panel in PAGES["sidecar.json"]["panels"]:
+    for panel in panels_of(PAGES["sidecar.json"]):
         for target in panel.get("targets", ()):
             if target["datasource"]["type"] == "prometheus" and panel["type"] != "table":
                 found = fleet.prometheus[route].ask(nobody.put_in(route, target["expr"]))
@@ -191,7 +212,7 @@ def test_all_is_zero_where_nobody_reports(fleet: Fleet, route: str) -> None:
 
 
 def test_the_table_of_suspects_names_the_traces(fleet: Fleet) -> None:
-    (panel,) = [each for each in PAGES["sidecar.json"]["panels"] if each["title"] == "Suspects"]
+    (panel,) = [each for each in panels_of(PAGES["sidecar.json"]) if each["title"] == "Suspects"]
     for route in ROUTES:
         asked = fleet.put_in(route, panel["targets"][0]["expr"])
 
@@ -203,8 +224,16 @@ def test_the_table_of_suspects_names_the_traces(fleet: Fleet) -> None:
         assert {each["evidence"] for each in found} == {"nothing for 9 s"}
 
 
+def test_a_log_events_link_leads_to_the_metrics_that_name_its_trace(fleet: Fleet) -> None:
+    (asked,) = (found for found in linked_queries() if "service_name" not in found)
+    for route in ROUTES:
+        shown = fleet.ask(route, asked.replace("$${__value.raw}", fleet.traces["stopped"]))
+        assert "sidecar_suspect_output_age_seconds" in {each["__name__"] for each in shown}
+        assert {each["trace_id"] for each in shown} == {fleet.traces["stopped"]}
+
+
 def test_the_table_of_the_lost_names_the_trace(fleet: Fleet) -> None:
-    (panel,) = [each for each in PAGES["sidecar.json"]["panels"] if each["title"] == "Lost lately"]
+    (panel,) = [each for each in panels_of(PAGES["sidecar.json"]) if each["title"] == "Lost lately"]
     for route in ROUTES:
         shown = fleet.ask(route, fleet.put_in(route, panel["targets"][0]["expr"]))
         # By way of the Collector one that another test lost may still be there.
@@ -216,7 +245,7 @@ def test_the_traces_of_a_session_are_in_jaeger(fleet: Fleet, stack: Stack) -> No
     """As Grafana's Jaeger data source asks: tags as JSON, times in microseconds; then one trace by its id."""
     targets = {
         panel["title"]: target
-        for panel in PAGES["session.json"]["panels"]
+        for panel in panels_of(PAGES["session.json"])
         for target in panel.get("targets", ())
         if target["datasource"]["type"] == "jaeger"
     }

@@ -17,12 +17,12 @@ from typing import Any
 import logql
 import pytest
 import traceql
-from backends import ROOT, eventually, tool
+from backends import eventually, tool
 from installed import Sidecar, new_trace, suspect_frames
 from query_trees import QueryRefusedError, string, tree
-from stack import Stack
+from stack import DATA_SOURCES, Stack, linked_queries
 
-from dashboards.grafana.files import texts
+from dashboards.grafana.files import panels_of, texts
 
 PAGES = {name: json.loads(text) for name, text in texts().items()}
 FOR_TEMPO = {name: json.loads(text) for name, text in texts("tempo").items()}
@@ -39,16 +39,14 @@ def targets(pages: dict[str, Any], kind: str) -> list[Any]:
     return [
         pytest.param(target, id=f"{name}: {panel['title']} {target['refId']}")
         for name, page in pages.items()
-        for panel in page["panels"]
+        for panel in panels_of(page)
         for target in panel.get("targets", ())
         if target["datasource"]["type"] == kind
     ]
 
 
 LOKI = targets(PAGES, "loki")
-LINKED = re.search(
-    r"query: '(\{.*)'", (ROOT / "deploy/compose/grafana/datasources/sidecar.yaml").read_text(encoding="utf-8")
-)
+LINKED = re.search(r"query: '(\{.*)'", DATA_SOURCES)
 
 
 def put_in(query: str, session: str = "", trace: str = "", instance: tuple[str, ...] = ()) -> str:
@@ -76,7 +74,7 @@ class Run:
     def ask(self, panel: str, letter: str = "A", page: str = "session.json", **variables: Any) -> Any:
         (target,) = (
             target
-            for each in PAGES[page]["panels"]
+            for each in panels_of(PAGES[page])
             if each["title"] == panel
             for target in each["targets"]
             if target["refId"] == letter
@@ -175,12 +173,15 @@ def test_a_page_is_of_grafanas_types(pages: dict[str, Any], name: str) -> None:
 def test_a_slip_in_a_page_is_found() -> None:
     page = json.loads(json.dumps(PAGES["session.json"]))
     (band,) = (panel for panel in page["panels"] if panel["type"] == "state-timeline")
+    row = {"type": "row", "title": "closed", "collapsed": True, "panels": [json.loads(json.dumps(band))]}
+    row["panels"][0] |= {"title": "within", "options": band["options"] | {"mergeValue": True}}
     band["options"] |= {"rowHeigth": 1}
     band["fieldConfig"]["defaults"]["color"]["mode"] = "threshold"
     page["templating"]["list"][0]["hide"] = "never"
     page["panels"][-1]["type"] = "text"
+    page["panels"].append(row)
     assert sorted(each.partition(":")[0] for each in wrong(page)) == [
-        band["title"], "a panel of a kind that is not known here", "the page", "the page"
+        band["title"], "a panel of a kind that is not known here", "the page", "the page", "within"
     ]  # fmt: skip
 
 
@@ -259,6 +260,12 @@ def test_an_event_is_within_lokis_limits(run: Run) -> None:
 def test_a_spans_link_leads_to_the_log_events_of_its_trace(run: Run) -> None:
     assert LINKED is not None
     asked = LINKED[1].replace("$${__trace.traceId}", run.traces["badly"])
+    assert {each.labels["trace_id"] for each in logql.lines(asked, run.entries)} == {run.traces["badly"]}
+
+
+def test_an_exemplars_link_leads_to_the_log_events_of_its_trace(run: Run) -> None:
+    (asked,) = (found for found in linked_queries() if "service_name" in found)
+    asked = asked.replace("$${__value.raw}", run.traces["badly"])
     assert {each.labels["trace_id"] for each in logql.lines(asked, run.entries)} == {run.traces["badly"]}
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from dashboards.grafana.files import HERE, texts
+from dashboards.grafana.files import HERE, panels_of, texts
 from dashboards.grafana.series import or_zero, series
 from sidecar.telemetry.conventions import attributes
 from sidecar.telemetry.conventions.metrics import METRICS, SDK_METRICS
@@ -21,13 +21,13 @@ MADE = {name: json.loads(text) for name, text in texts().items()}
 PANELS = [
     pytest.param(panel, id=f"{name}: {panel['title']}")
     for name, made in MADE.items()
-    for panel in made["panels"]
+    for panel in panels_of(made)
     if panel["type"] != "row"
 ]
 QUERIES = [
     pytest.param(panel, target, id=f"{name}: {panel['title']} {target['refId']}")
     for name, made in MADE.items()
-    for panel in made["panels"]
+    for panel in panels_of(made)
     for target in panel.get("targets", ())
 ]
 PROM = [each for each in QUERIES if each.values[1]["datasource"]["type"] == "prometheus"]
@@ -53,7 +53,7 @@ def test_a_page_has_a_fixed_uid_and_panels_fixed_ids(name: str) -> None:
     assert made["uid"] == {"sidecar.json": "sidecar", "session.json": "sidecar-session"}[name]
     assert made["title"]
     assert made["description"]
-    ids = [panel["id"] for panel in made["panels"]]
+    ids = [panel["id"] for panel in panels_of(made)]
     assert ids == sorted(set(ids))
 
 
@@ -67,7 +67,7 @@ def test_a_panel_has_title_description_and_unit(panel: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_panels_lie_within_the_page_and_not_on_each_other(name: str) -> None:
-    places = [(panel["title"], panel["gridPos"]) for panel in MADE[name]["panels"]]
+    places = [(panel["title"], panel["gridPos"]) for panel in panels_of(MADE[name])]
     for title, place in places:
         assert place["w"] > 0 < place["h"], title
         assert 0 <= place["x"] <= place["x"] + place["w"] <= 24, title
@@ -167,7 +167,9 @@ def test_a_zero_of_labels() -> None:
 
 
 def test_links_of_the_suspects_lead_to_the_trace_and_the_session() -> None:
-    (suspects, overdue, unheard, lost) = [panel for panel in MADE["sidecar.json"]["panels"] if panel["type"] == "table"]
+    (suspects, overdue, unheard, lost) = [
+        panel for panel in panels_of(MADE["sidecar.json"]) if panel["type"] == "table"
+    ]
     assert suspects["fieldConfig"]["overrides"] == overdue["fieldConfig"]["overrides"]
     links, of_unheard, of_lost = (
         {
@@ -214,7 +216,7 @@ def test_the_columns_of_a_table_are_the_labels_of_its_query(panel: dict[str, Any
 
 def test_the_suspects_have_their_evidence() -> None:
     """Age, verdict and evidence, linked to the trace."""
-    (suspects,) = [panel for panel in MADE["sidecar.json"]["panels"] if panel["title"] == "Suspects"]
+    (suspects,) = [panel for panel in panels_of(MADE["sidecar.json"]) if panel["title"] == "Suspects"]
     options = suspects["transformations"][0]["options"]
     columns = [options["renameByName"][name] for name in sorted(options["indexByName"], key=options["indexByName"].get)]
     assert columns[:5] == ["Last output", "Program", "Verdict", "Evidence", "Trace"]
@@ -225,9 +227,25 @@ def test_history_is_of_the_chosen_programs() -> None:
     begin, end = rows.index(("History", "row")), rows.index(("Telemetry health", "row"))
     of_history = MADE["sidecar.json"]["panels"][begin + 1 : end]
     assert len(of_history) == 14
-    for panel in of_history:
+    for panel in (*of_history, *MADE["sidecar.json"]["panels"][-1]["panels"]):
         for target in panel["targets"]:
             assert target["expr"].count('family=~"$family"') == target["expr"].count("sidecar_"), panel["title"]
+
+
+def test_each_program_has_a_row_of_its_own() -> None:
+    """Closed, so that forty of them ask nothing; and the last of the page, since what is opened moves what is below."""
+    row = MADE["sidecar.json"]["panels"][-1]
+    assert (row["type"], row["repeat"], row["collapsed"]) == ("row", "family", True)
+    assert "$family" in row["title"]
+    kinds = {panel["title"].removesuffix(": $family"): panel["type"] for panel in row["panels"]}
+    assert kinds == {
+        "In flight by state": "timeseries",
+        "Ended by outcome": "timeseries",
+        "Verdicts": "timeseries",
+        "Heartbeats": "timeseries",
+        "Longest silences": "heatmap",
+        "Durations": "heatmap",
+    }
 
 
 def test_the_provisioned_data_sources_are_those_the_pages_begin_with() -> None:
@@ -242,6 +260,25 @@ def test_the_provisioned_data_sources_are_those_the_pages_begin_with() -> None:
     assert set(asked) <= known
 
 
+def test_the_addresses_that_the_data_sources_lead_to() -> None:
+    """From a metric to log events, from a log event to metrics and to the page of its run."""
+    text = (HERE.parents[1] / "deploy/compose/grafana/datasources/sidecar.yaml").read_text(encoding="utf-8")
+    found = re.findall(r"^          url: '?(/[^'\n]+)'?$", text, re.MULTILINE)
+    # A single `$` would be a variable of Grafana's environment.
+    assert [address.count("$${__value.raw}") for address in found] == [address.count("$") // 2 for address in found]
+    panes = [json.loads(unquote(address.partition("panes=")[2])) for address in found if "panes=" in address]
+    assert panes == [
+        {"t": {"datasource": uid, "queries": [{"refId": "A", "expr": asked}]}}
+        for uid, asked in (
+            ("loki", '{service_name="sidecar"} | trace_id="$${__value.raw}"'),
+            ("prometheus", '{trace_id="$${__value.raw}"}'),
+        )
+    ]
+    page = MADE["session.json"]
+    assert f"/d/{page['uid']}?var-trace=$${{__value.raw}}" in found
+    assert "trace" in [each["name"] for each in page["templating"]["list"]]
+
+
 def test_whoever_follows_a_link_of_the_data_sources_is_let_in() -> None:
     compose = (HERE.parents[1] / "deploy/compose.yaml").read_text(encoding="utf-8")
     assert "GF_AUTH_ANONYMOUS_ORG_ROLE: Viewer" in compose
@@ -252,6 +289,6 @@ def test_whoever_follows_a_link_of_the_data_sources_is_let_in() -> None:
 def test_with_tempo_instead_of_jaeger() -> None:
     made = texts("tempo")
     assert "jaeger" not in "".join(made.values()).lower()
-    targets = [each for panel in json.loads(made["session.json"])["panels"] for each in panel.get("targets", ())]
+    targets = [each for panel in panels_of(json.loads(made["session.json"])) for each in panel.get("targets", ())]
     asked = [each["query"] for each in targets if each["datasource"]["type"] == "tempo"]
     assert asked == ['{ resource.service.name = "sidecar" && span.session.id = ${session:doublequote} }', "${trace}"]

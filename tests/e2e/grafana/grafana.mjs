@@ -47,14 +47,15 @@ async function types(dashboard) {
   const raw = "@grafana/schema/dist/types/raw";
   const lines = [`import type { Dashboard } from "${raw}/dashboard/x/types.gen";`, PLAIN];
   const wrong = [];
-  for (const kind of new Set(dashboard.panels.map((panel) => panel.type))) {
+  const panels = dashboard.panels.flatMap((panel) => [panel, ...(panel.panels ?? [])]);
+  for (const kind of new Set(panels.map((panel) => panel.type))) {
     if (kind in OPTIONS) {
       lines.push(`import type * as ${OPTIONS[kind]} from "${raw}/composable/${OPTIONS[kind]}/panelcfg/x/types.gen";`);
     } else if (!WITHOUT.includes(kind)) wrong.push(`a panel of a kind that is not known here: ${kind}`);
   }
   // One declaration a line, so that the line of an error says which.
   const whose = { [declare("Plain<Dashboard>", dashboard)]: "the page" };
-  for (const panel of dashboard.panels.filter((panel) => panel.type in OPTIONS)) {
+  for (const panel of panels.filter((panel) => panel.type in OPTIONS)) {
     const module = OPTIONS[panel.type];
     whose[declare(`Plain<${module}.Options>`, panel.options)] = panel.title;
     const custom = panel.fieldConfig.defaults.custom;
