@@ -269,15 +269,19 @@ class Command:
 
     def _output(self, counts: "Frame", elapsed_ms: int, age_ms: int, now_ns: int) -> None:
         self.has_output = True
-        self.silence_flagged = False
+        # A daemon that was away is told of output that may be old by then.
+        self.silence_flagged &= age_ms >= self.identity["heartbeatIntervalMs"] > 0
         self.total_bytes = counts["totalBytes"]
         self.total_lines = counts["totalLines"]
         self._seen(elapsed_ms, age_ms, now_ns)
 
     def _seen(self, elapsed_ms: int, age_ms: int, now_ns: int) -> None:
+        # A frame that waited for its reader, which was frozen, say, is of when it was sent: not later than it came, and
+        # as much after the one before as its own clock says.
+        sent_ns = self._received_ns + (elapsed_ms - self._elapsed_ms) * 1_000_000
         self._elapsed_ms = elapsed_ms
         self._age_ms = age_ms
-        self._received_ns = now_ns
+        self._received_ns = min(now_ns, sent_ns)
 
     def _settle(self, frame: "Frame") -> None:
         reason = frame["reason"]

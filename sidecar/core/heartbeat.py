@@ -65,6 +65,10 @@ class HeartbeatClock:
         self._told_ns = now_ns
         self.is_untold = False
 
+    def untell(self) -> None:
+        """What the daemon was told of output last did not reach it: there is a note to give again."""
+        self.is_untold = True
+
     def shift(self, by_ns: int) -> None:
         """The whole job was suspended for so long: that time was no silence."""
         self._silent_since_ns += by_ns

@@ -38,8 +38,8 @@ class _Kept:
 class Link:
     """One command's line to the daemon at `path`. `start_daemon` makes sure somebody listens there.
 
-    Poll `descriptor` (None while there is no connection) for reading, and for writing while `unsent`; call
-    `service` when it is ready and `connect` at `retry_ns`.
+    Poll `descriptor` (None while there is no connection) for reading, and for writing while `wants_to_write`; call
+    `service` when it is ready and `connect` at `retry_ns`. `service` leaves word in `has_missed_output`.
     """
 
     def __init__(self, path: str, start_daemon: "Callable[[], None]", notes: "Notes") -> None:
@@ -59,6 +59,9 @@ class Link:
         self.retry_ns: int | None = None
         self.unavailable = False
         """No daemon can be had here at all (no folder for its socket, say): inline may take over."""
+        self._owes_note = False
+        self.has_missed_output = False
+        """A note on output was left out or lost, and the daemon takes frames again. For the reader to reset."""
 
     @property
     def descriptor(self) -> int | None:
@@ -72,6 +75,10 @@ class Link:
     @property
     def unsent(self) -> bool:
         return bool(self._out)
+
+    @property
+    def wants_to_write(self) -> bool:
+        return bool(self._out) or self._owes_note
 
     def send(self, frame: "Frame", now_ns: int, line: bytes | None = None) -> None:
         """Hand a frame over. It is kept for a replay where its type asks for it; never blocks, never raises.
@@ -94,9 +101,13 @@ class Link:
             # Where the connecting succeeds now or later, it replays this frame too.
             if self.retry_ns is None or now_ns >= self.retry_ns or kind == wire.SETTLED:
                 self.connect(now_ns)
+            if kind == wire.ACTIVITY:
+                self._owes_note = True
             return
         if kind == wire.ACTIVITY and self._out:
-            return  # a daemon that does not read: it shall not find a thousand of them, where the next one says it all
+            # A daemon that does not read shall not find a thousand of them. One, once it reads, says it all.
+            self._owes_note = True
+            return
         self._put(kept, replay=False)
         self.flush(now_ns)
 
@@ -139,6 +150,9 @@ class Link:
             except OSError:
                 self._drop(now_ns)
         self.flush(now_ns)
+        if self._owes_note and self._socket is not None and not self._out:
+            self._owes_note = False
+            self.has_missed_output = True
         return received
 
     def flush(self, now_ns: int) -> None:
@@ -195,6 +209,7 @@ class Link:
         self._in_flight.clear()
         if not self.settled_delivered:
             self.retry_ns = now_ns + _BACKOFF_NS[0]
+            self._owes_note = True  # the beats that are replayed do not say how old the output is now
 
     def _fail(self, reason: str, now_ns: int) -> None:
         self.retry_ns = now_ns + _BACKOFF_NS[min(self._failures, len(_BACKOFF_NS) - 1)]

@@ -150,7 +150,7 @@ class Loop:
             wanted.update(self._keys.interest(wanted))
         link = self._delivery.link
         if link is not None and link.descriptor is not None:
-            wanted[link.descriptor] = select.POLLIN | (select.POLLOUT if link.unsent else 0)
+            wanted[link.descriptor] = select.POLLIN | (select.POLLOUT if link.wants_to_write else 0)
         if wanted == self._polled:
             return
         for descriptor in self._polled.keys() - wanted.keys():
@@ -273,6 +273,10 @@ class Loop:
             return
         if link.descriptor is not None and ready.get(link.descriptor):
             said = link.service(now_ns)
+            if link.has_missed_output:
+                link.has_missed_output = False
+                if self._stats.last_output_ns is not None:
+                    self.heartbeat.untell()
             if said:
                 self.reactions.requests(said, self._reports.command_id)
         elif link.retry_ns is not None and now_ns >= link.retry_ns:

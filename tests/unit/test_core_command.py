@@ -90,6 +90,25 @@ def test_output_ends_a_silence() -> None:
     assert command.longest_silence_ms == 10_000
 
 
+def test_a_note_of_old_output_ends_no_silence() -> None:
+    command = Command(started(), 0)
+    command.apply(beat_with_output(1, 30_000, 20_000, 12, 840), 30 * S)
+    command.apply(activity(seq=2) | {"elapsedMs": 34_000, "lastOutputAgeMs": 24_000}, 34 * S)
+    assert command.silent
+    command.apply(activity(seq=3) | {"elapsedMs": 36_000, "lastOutputAgeMs": 1000}, 36 * S)
+    assert not command.silent
+
+
+def test_frames_that_waited_for_a_frozen_reader_are_of_when_they_were_sent() -> None:
+    command = Command(started(), 1 * S)
+    command.apply(activity(seq=2) | {"elapsedMs": 2000, "lastOutputAgeMs": 500}, 3 * S)
+    for seq in (3, 4):  # the reader was frozen until 60 s
+        command.apply(activity(seq=seq) | {"elapsedMs": seq * 1000, "lastOutputAgeMs": 500}, 60 * S)
+    assert (command.elapsed_ms(61 * S), command.output_age_ms(61 * S)) == (60_000, 56_500)
+    command.apply(activity(seq=70) | {"elapsedMs": 70_000, "lastOutputAgeMs": 0}, 70 * S)
+    assert command.output_age_ms(70 * S) == 0, "the start was told late, by a second"
+
+
 def test_the_producers_own_count_of_beats_is_the_right_one() -> None:
     command = Command(started(), 0)
     command.apply(beat(seq=9, heartbeatCount=7), 0)

@@ -28,6 +28,7 @@ STARTED = {
     "program": "make",
     "pid": 7,
     "traceId": "a" * 32,
+    "heartbeatIntervalMs": 10_000,
     "startUnixMs": 5,
     "startMonotonicMs": 5,
 }

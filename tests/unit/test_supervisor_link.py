@@ -140,6 +140,7 @@ def test_a_daemon_that_does_not_read_finds_no_heap_of_notes(scene: Scene) -> Non
     for later in range(1, 100):
         scene.link.send(activity(seq=seq + later), 0)
     assert len(scene.link._out) == kept
+    assert not scene.link.has_missed_output
     daemon.accept()
     scene.link.send(beat(seq=seq + 100), 0)
     while scene.link.unsent:
@@ -147,6 +148,9 @@ def test_a_daemon_that_does_not_read_finds_no_heap_of_notes(scene: Scene) -> Non
         scene.link.flush(0)
     while daemon.frames(1)[0]["type"] == "verdict":
         pass  # then it was the beat
+    assert scene.link.wants_to_write, "to hear that there is room for the note that is owed"
+    scene.link.service(0)
+    assert (scene.link.has_missed_output, scene.link.wants_to_write) == (True, False)
     scene.link.send(activity(seq=seq + 101), 0)
     assert [frame["type"] for frame in daemon.frames(1)] == ["output_activity"]
 
@@ -184,6 +188,24 @@ def test_a_new_daemon_is_told_what_the_old_one_had_marked_as_replay(scene: Scene
     assert [frame["heartbeatCount"] for frame in replayed[1:]] == [1, 2, 3, 3]
     assert scene.link.settled_delivered
     assert not new.has_more()
+
+
+def test_a_new_daemon_is_owed_a_note(scene: Scene) -> None:
+    daemon = scene.daemon()
+    scene.link.connect(0)
+    scene.link.send(started(), 0)
+    scene.link.service(0)
+    assert not scene.link.has_missed_output
+    daemon.frames(1)
+    daemon.die()
+    scene.link.service(0)
+    scene.link.send(activity(seq=1), 0)
+    scene.link.service(0)
+    assert not scene.link.has_missed_output, "as long as there is none"
+    scene.daemon()
+    scene.link.connect(S)
+    scene.link.service(S)
+    assert (scene.link.has_missed_output, scene.link.wants_to_write) == (True, False)
 
 
 def test_a_write_to_a_daemon_that_is_gone_is_noticed_and_the_frame_kept(scene: Scene) -> None:

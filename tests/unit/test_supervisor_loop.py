@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from daemon_support import verdict
+from test_supervisor_link import Daemon, RecordedNotes
 from test_supervisor_rules import FakeChild, FakeDelivery, options
 
 from sidecar.core import frame as wire
 from sidecar.core.output import OutputStats
 from sidecar.core.trace_context import begin_span
 from sidecar.supervisor.delivery import Delivery
+from sidecar.supervisor.link import Link
 from sidecar.supervisor.loop import Loop
 from sidecar.supervisor.relay import Channel
 from sidecar.supervisor.reports import Reports
@@ -278,6 +281,34 @@ def test_a_package_that_is_upgraded_meanwhile_costs_the_command_nothing(
     assert delivery.link.retry_ns is not None
     delivery.link = Uninstalled()  # type: ignore[assignment]
     delivery.send({"type": wire.PROGRESS})
+
+
+def test_a_note_that_a_frozen_daemon_missed_comes_when_it_reads_again(scene: Scene, tmp_path: Path) -> None:
+    path = str(tmp_path / "s.sock")
+    daemon = Daemon(path)
+    link = Link(path, lambda: None, RecordedNotes())  # type: ignore[arg-type]
+    link.connect(0)
+    daemon.accept()
+    seq = 0
+    while not link.unsent:  # it is frozen
+        link.send(verdict(seq=(seq := seq + 1)), 0)
+    scene.delivery.link = link  # type: ignore[assignment]
+    scene.delivery.send = lambda frame: link.send(frame, time.monotonic_ns())  # type: ignore[method-assign]
+    os.write(scene.command, b"hello\n")
+    running = threading.Thread(target=scene.loop.run)
+    running.start()
+    try:
+        while not link._owes_note:
+            time.sleep(0.01)
+        while (frame := daemon.frames(1)[0])["type"] == "verdict":
+            pass
+        assert (frame["type"], frame["totalBytes"]) == ("output_activity", 6)
+    finally:
+        os.close(scene.command)
+        scene.exit()
+        running.join()
+        link.close()
+        daemon.die()
 
 
 class HoldingCanary:
