@@ -16,7 +16,7 @@ from sidecar.cli.errors import complain
 from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.cli.which import one_command
 from sidecar.core.duration import format_duration
-from sidecar.core.errors import DaemonUnavailable, UsageError
+from sidecar.core.errors import UsageError
 from sidecar.core.receipt import sent_in_words
 from sidecar.core.values import parse_duration, printable
 from sidecar.daemon import client
@@ -64,7 +64,7 @@ def cancel(
     with client.cancel(path, command_id, f"sidecar cancel, pid {os.getpid()}") as answers:
         asked = answers.next_within(_ANSWER_S)
         if asked is None:
-            raise DaemonUnavailable(f"the daemon on {path} did not answer")
+            raise answers.unanswered(_ANSWER_S)
         if asked.get("type") != "cancelling":
             raise UsageError(str(asked.get("message", f"the daemon on {path} does not know how to cancel")))
         if asked.get("continued"):

@@ -85,12 +85,12 @@ def stop(config_path: str | None, socket: str | None) -> int:
     try:
         pid = life.stop_and_wait(path, _STOP_TIMEOUT_S)
     except DaemonUnavailable as error:
-        click.echo(str(error), err=True)
-        silent = stuck.daemon_of(path) if isinstance(error, DaemonSilent) else None
-        if silent is None:
+        if not isinstance(error, DaemonSilent) or error.pid is None:
+            click.echo(str(error), err=True)
             return EXIT_NOT_RUNNING
-        stuck.end(silent, _STOP_TIMEOUT_S, _STOP_TIMEOUT_S)
-        pid = silent
+        click.echo(error.fact, err=True)
+        pid = error.pid
+        stuck.end(pid, _STOP_TIMEOUT_S, _STOP_TIMEOUT_S)
     click.echo(f"stopped, pid {pid}")
     return 0
 
@@ -111,11 +111,11 @@ def status(config_path: str | None, socket: str | None, as_json: bool) -> int:
 
 
 def _without_answer(path: str, error: DaemonUnavailable, as_json: bool) -> str:
-    pid = stuck.daemon_of(path) if isinstance(error, DaemonSilent) else None
+    pid = error.pid if isinstance(error, DaemonSilent) else None
     if as_json:
         there = {"running": False} if pid is None else {"running": True, "answers": False, "pid": pid}
         return json.dumps({"type": "status", **there, "socket": path})
-    return str(error) if pid is None else f"{error}: `sidecar why {pid}` says why, `sidecar daemon stop` ends it"
+    return str(error)
 
 
 def _in_words(answer: dict[str, Any]) -> str:

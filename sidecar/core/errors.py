@@ -34,7 +34,15 @@ class DaemonUnavailable(SidecarError):  # noqa: N818 - a state of the world, as 
 
 
 class DaemonSilent(DaemonUnavailable):
-    """A daemon listens on the socket, and does not answer."""
+    """A daemon listens on the socket, and does not answer. `fact` says no more than that; `pid` is its process, None
+    where that cannot be told."""
+
+    def __init__(self, fact: str, pid: int | None = None) -> None:
+        self.fact = fact
+        self.pid = pid
+        super().__init__(
+            fact if pid is None else f"{fact}: `sidecar why {pid}` says why, `sidecar daemon stop` ends it"
+        )
 
 
 class NoDaemon(DaemonUnavailable):

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sidecar import rendezvous
 from sidecar.core import frame as wire
 from sidecar.core.errors import DaemonSilent, DaemonUnavailable, FrameError, NoDaemon
+from sidecar.daemon import stuck
 
 if TYPE_CHECKING:
     from _socket import socket
@@ -46,7 +47,8 @@ def request(path: str, name: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, **fur
     answers. `further` keys go into the request: `silences=True` for "list".
 
     `timeout_s` bounds the wait for each answer (a daemon that was only just started needs a second for its
-    first). Raises DaemonUnavailable: nobody listens, it does not answer, or it answers with an error.
+    first). Raises NoDaemon: nobody listens; DaemonSilent: it does not answer; else DaemonUnavailable, for an error that
+    it answers with, say.
     """
     answers = Subscription(_connect(path, timeout_s), path)
     try:
@@ -65,9 +67,7 @@ def _answers(answers: "Subscription", path: str, timeout_s: float) -> "Iterator[
             yield answer
             if answer.get("type") in ("end", "status", "stopping", "web"):
                 return
-        if not answers.ended:
-            raise DaemonSilent(f"the daemon on {path} did not answer within {timeout_s:g} s")
-        raise DaemonUnavailable(f"the daemon on {path} went away before it had answered")
+        raise answers.unanswered(timeout_s)
 
 
 def status(path: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> "Record":
@@ -82,8 +82,10 @@ def flush(path: str, *, everything: bool = False, timeout_s: float = DEFAULT_TIM
     with Subscription(_connect(path, timeout_s), path) as answers:
         answers.send({"request": "flush", "all": everything}, timeout_s)
         answer = answers.next_within(timeout_s)
-    if answer is None or answer.get("type") != "flushing":
-        raise DaemonUnavailable(f"the daemon on {path} answered: {(answer or {}).get('message', 'nothing')}")
+        if answer is None:
+            raise answers.unanswered(timeout_s)
+    if answer.get("type") != "flushing":
+        raise DaemonUnavailable(f"the daemon on {path} answered: {answer.get('message')}")
     return int(answer["pid"])
 
 
@@ -184,6 +186,13 @@ class Subscription:
             raise DaemonUnavailable(f"the daemon on {self._path} sent no frame: {error}") from None
         return record
 
+    def unanswered(self, timeout_s: float) -> DaemonUnavailable:
+        """What to raise when nothing has come in so long, or before the end."""
+        if self.ended:
+            return DaemonUnavailable(f"the daemon on {self._path} went away before it had answered")
+        fact = f"the daemon on {self._path} did not answer within {timeout_s:g} s"
+        return DaemonSilent(fact, None if self._closed else stuck.daemon_behind(self._connection))
+
     def close(self) -> None:
         """End it. Safe to call twice, and from another thread: an iteration that waits then stops."""
         if self._closed:
@@ -221,7 +230,7 @@ def _connect(path: str, timeout_s: float) -> "socket":
             return rendezvous.connect(path, nonblocking=True)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                raise DaemonUnavailable(f"the daemon on {path} is too busy to answer") from None
+                raise DaemonSilent(f"the daemon on {path} is too busy to answer") from None
             time.sleep(0.02)
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
             raise NoDaemon(f"no daemon is running on {path}") from None

@@ -6,12 +6,13 @@ import time
 from collections import deque
 from typing import Any, Final
 
-from sidecar.core.errors import DaemonUnavailable
+from sidecar.core.errors import DaemonUnavailable, NoDaemon
 from sidecar.daemon import client
 
 Record = dict[str, Any]
 News = tuple[str, Any]
-"""("commands", list of command records), ("settled", a record), or ("gone", why the daemon does not answer)."""
+"""("commands", list of command records), ("settled", a record), ("gone", why: there is no daemon), or ("silent", why:
+there is one, and nothing can be learnt from it)."""
 
 _ANSWER_S: Final = 3.0
 _SETTLED_KEPT: Final = 1000
@@ -70,7 +71,8 @@ class Feed:
                         has_ended = self._serve(subscription)
                 except DaemonUnavailable as error:
                     # Which daemon that is, whoever looks knows; the reason shall have room.
-                    self._tell(("gone", str(error).replace(f" on {self._path}", "")))
+                    kind = "gone" if isinstance(error, NoDaemon) else "silent"
+                    self._tell((kind, str(error).replace(f" on {self._path}", "")))
                 else:
                     if not has_ended:
                         continue

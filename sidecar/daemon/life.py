@@ -200,8 +200,8 @@ def start_detached(settings: DaemonSettings, arguments: list[str]) -> tuple[int,
         except AlreadyRunning:
             try:
                 return client.status(path, timeout_s=_START_TIMEOUT_S)["pid"], False
-            except DaemonSilent as error:
-                raise DaemonSilent(f"{error}; `sidecar daemon stop` ends it") from None
+            except DaemonSilent:
+                raise
             except DaemonUnavailable:
                 continue  # it was just about to end
         with listener.sock as sock:

@@ -8,11 +8,14 @@ another daemon's folder or container is nobody's here: only a process of ours wh
 import os
 import signal
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sidecar import rendezvous
 from sidecar.core.errors import DaemonUnavailable, SidecarError
 from sidecar.daemon import identity
+
+if TYPE_CHECKING:
+    from _socket import socket
 
 _VERB: Final = b"\0daemon\0run\0"
 _STEP_S: Final = 0.02
@@ -24,8 +27,14 @@ def daemon_of(path: str) -> int | None:
         sock = rendezvous.connect(path)
     except (OSError, DaemonUnavailable):
         return None
-    pid = rendezvous.peer_pid_of(sock)
+    pid = daemon_behind(sock)
     sock.close()
+    return pid
+
+
+def daemon_behind(sock: "socket") -> int | None:
+    """The same, of a socket that is connected to it."""
+    pid = rendezvous.peer_pid_of(sock)
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return pid if _VERB in file.read() else None

@@ -60,6 +60,8 @@ class Board:
         self.ended: deque[Ended] = deque(maxlen=ENDED_KEPT)
         self.problem: str | None = None
         """Why nothing is heard of the daemon; None while something is."""
+        self.is_daemon_there = False
+        """Of such a problem: there is one, and it does not answer."""
         self.heard_s: float | None = None
         """When the daemon was heard last."""
         self._rows: dict[str, Row] = {}
@@ -90,9 +92,9 @@ class Board:
             if ago_s <= JUST_S and len(self.ended) < ENDED_KEPT:
                 self.ended.append(Ended(record, now_s - ago_s))
 
-    def lose(self, problem: str) -> None:
-        """The daemon is gone: what was known stays, and is said to be old."""
-        self.problem = problem
+    def lose(self, problem: str, *, is_there: bool = False) -> None:
+        """The daemon is gone or, where it `is_there`, silent: what was known stays, and is said to be old."""
+        self.problem, self.is_daemon_there = problem, is_there
 
     @property
     def running(self) -> int:

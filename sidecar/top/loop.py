@@ -179,7 +179,7 @@ def take(board: Board, feed: Feed, cpu: TreeCpu) -> None:
         elif kind == "settled":
             board.settle(what, now_s)
         else:
-            board.lose(what)
+            board.lose(what, is_there=kind == "silent")
 
 
 def ask_to_stop(path: str, command_id: str) -> str:
@@ -187,10 +187,10 @@ def ask_to_stop(path: str, command_id: str) -> str:
     try:
         with client.cancel(path, command_id, f"sidecar top, pid {os.getpid()}", timeout_s=_ANSWER_S) as answers:
             answer = answers.next_within(_ANSWER_S)
+            if answer is None:
+                return str(answers.unanswered(_ANSWER_S))
     except DaemonUnavailable as error:
         return str(error)
-    if answer is None:
-        return "the daemon did not answer"
     if answer.get("type") != "cancelling":
         return str(answer.get("message", "the daemon cannot cancel"))
     return f"asked {answer['program']} (pid {answer['pid']}) to stop"

@@ -11,7 +11,7 @@ import click
 from sidecar.cli.errors import complain
 from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.cli.which import latest
-from sidecar.core.errors import DaemonUnavailable, NoDaemon, SidecarError, UsageError
+from sidecar.core.errors import DaemonSilent, DaemonUnavailable, NoDaemon, SidecarError, UsageError
 from sidecar.core.values import parse_duration
 from sidecar.daemon import client
 from sidecar.daemon.tree_cpu import TreeCpu
@@ -88,6 +88,8 @@ def _address(path: str, config_path: str | None) -> str:
     """Of the page. A daemon is started where there is none: it is what serves it."""
     try:
         answers = list(client.request(path, "web"))
+    except DaemonSilent:
+        raise
     except DaemonUnavailable:
         from sidecar.cli.daemon import started
 

@@ -25,6 +25,8 @@ _STYLES: Final = {"may_be_hung": "bold red", "needs_someone": "yellow", "working
 _KEYS: Final = "up/down select  enter explain  c cancel  / filter  s sort  q quit"
 _ENDED_LINES: Final = 4
 _INDENTED_FROM: Final = 40
+_PROBLEM_LINES: Final = 4
+_ROOMY_LINES: Final = 16
 _REPEATS: Final = " repeats"
 _PROGRAM, _VERDICT, _SPARK, _ID = 14, 24, 10, 13
 _UNITS: Final = ("", "k", "M", "G", "T")
@@ -57,14 +59,15 @@ def lines_of(board: Board, ui: Ui, size: Size, now_s: float, clock: str, *, unic
 
 
 def _board(board: Board, ui: Ui, size: Size, now_s: float, clock: str, *, unicode: bool) -> list[Text]:
-    title, state, header = _title(board, size.columns, clock), _state(board, now_s), Text(_header(size.columns), "dim")
+    title, header = _title(board, size.columns, clock), Text(_header(size.columns), "dim")
+    state = _state(board, size, now_s)
     if size.lines == 1 and (ui.prompt is not None or ui.message):
         return [_last(ui, size.columns)]
     # On a terminal of a few lines what is asked and what is selected come first.
     if size.lines >= 5:
-        head = [title, state, header]
+        head = [title, *state, header]
     else:
-        head = ([title, state] if board.problem is None else [state, title])[: max(0, size.lines - 2)]
+        head = ([title, *state] if board.problem is None else [*state, title])[: max(0, size.lines - 2)]
     selected = board.row()
     foot = _selected_lines(selected, size) + _ended_lines(board.ended, now_s, size) + [_last(ui, size.columns)]
     rows = board.rows()
@@ -82,22 +85,26 @@ def _board(board: Board, ui: Ui, size: Size, now_s: float, clock: str, *, unicod
 
 def _title(board: Board, columns: int, clock: str) -> Text:
     counts = f"{board.running} running"
-    for group, said in (("may_be_hung", "may be hung"), ("needs_someone", "need someone")):
-        if number := board.count(group):
-            counts += f", {number} {said}"
+    if hung := board.count("may_be_hung"):
+        counts += f", {hung} may be hung"
+    if needy := board.count("needs_someone"):
+        counts += f", {needy} need{'s' if needy == 1 else ''} someone"
     left = f"sidecar top - {counts}"
     return Text(
         left + clock.rjust(max(0, columns - len(left))) if len(left) + len(clock) < columns else left, style="bold"
     )
 
 
-def _state(board: Board, now_s: float) -> Text:
+def _state(board: Board, size: Size, now_s: float) -> list[Text]:
     if board.problem is None:
         order = f"sorted by {board.sort}"
-        return Text(order + (f", only with: {printable(board.filter)}" if board.filter else ""), style="dim")
+        return [Text(order + (f", only with: {printable(board.filter)}" if board.filter else ""), style="dim")]
     # How old it is comes first: the rest may have no room.
     old = "" if board.heard_s is None else f", all this is {span_text(int((now_s - board.heard_s) * 1000))} old"
-    return Text(f"NO DAEMON{old}: {printable(board.problem)}", style="bold red")
+    nobody = "NO ANSWER" if board.is_daemon_there else "NO DAEMON"
+    text = f"{nobody}{old}: {printable(board.problem)}"
+    lines = _wrapped(text, size.columns)[: _PROBLEM_LINES if size.lines >= _ROOMY_LINES else 1]
+    return [Text(line, style="bold red") for line in lines]
 
 
 def _header(columns: int) -> str:
@@ -140,7 +147,7 @@ def _joined(cells: list[str], further: list[str], columns: int) -> str:
 
 def _selected_lines(row: Row | None, size: Size) -> list[Text]:
     """The weightiest fact of what is selected, where there is room."""
-    if row is None or size.lines < 16:
+    if row is None or size.lines < _ROOMY_LINES:
         return []
     evidence = row.record.get("evidence") or ()
     fact = printable(str(evidence[0])) if evidence else "no verdict yet" if "verdict" not in row.record else ""

@@ -41,7 +41,8 @@ class Live:
 
     {"type": "commands", "commands": [...]}     all that run, with their silences and `cpuPercent`: each second
     {"type": "ended", "commands": [...]}        some that have ended, the latest first
-    {"type": "gone", "why": "..."}              the daemon does not answer
+    {"type": "gone", "why": "..."}              there is no daemon
+    {"type": "silent", "why": "..."}            there is one, and it does not answer
     """
 
     def __init__(self, socket_path: str, latest_ended: Callable[[], list[Record]]) -> None:
@@ -100,7 +101,7 @@ class Live:
         elif kind == "settled":
             message = _message("ended", commands=[{**what, "endUnixMs": time.time_ns() // 1_000_000}])
         else:
-            message = _message("gone", why=what)
+            message = _message(kind, why=what)
         with self._guard:
             if kind != "settled":
                 self._last = message

@@ -21,6 +21,7 @@ import hmac
 import io
 import json
 import logging
+import os
 import queue
 import re
 import secrets
@@ -301,7 +302,7 @@ class _Handler(BaseHTTPRequestHandler):
 def _page(trace_url: str | None) -> tuple[bytes, str]:
     """The page, and its Content-Security-Policy: its own script and style by their digests, and nothing else at all."""
     text = (files("sidecar.web") / "page.html").read_text(encoding="utf-8")
-    settings = json.dumps({"traceUrl": trace_url}).replace("<", "\\u003c")
+    settings = json.dumps({"traceUrl": trace_url, "pid": os.getpid()}).replace("<", "\\u003c")
     text = text.replace("__SETTINGS__", settings)
     digests = {
         tag: " ".join(

@@ -190,7 +190,9 @@ def test_a_daemon_that_hangs_is_told(browser: Browser, sidecar: Sidecar, url: st
     pid = sidecar.status()["pid"]
     os.kill(pid, signal.SIGSTOP)
     try:
-        browser.until(lambda: browser.text("#state").startswith("no daemon: nothing is heard of it (what is shown is"))
+        said = f"no answer: nothing is heard of the daemon: `sidecar why {pid}` says why, `sidecar daemon stop` ends it"
+        browser.until(lambda: browser.text("#state").startswith(f"{said} (what is shown is"))
+        assert browser.run("return document.title") == "no answer - sidecar"
     finally:
         os.kill(pid, signal.SIGCONT)
     browser.until(lambda: browser.text("#state") == "1 running")
@@ -267,6 +269,16 @@ def test_trouble_is_told_in_words_too(opened: Browser) -> None:
         """
     )
     assert told[:3] == [1, "2 running", ""]
+    assert opened.run(
+        ALONE
+        + """
+        const needs = {verdict: "awaiting_input", group: "needs_someone"};
+        return [1, 2].map((most) => {
+          take({type: "commands", commands: [command("a", needs), command("b", needs)].slice(0, most)});
+          return document.getElementById("trouble").textContent;
+        });
+        """
+    ) == [", 1 needs someone", ", 2 need someone"]
     assert told[3:6] == ["2 running, 1 may be hung", ", 1 may be hung", "! may be hung: frozen 1.0s"]
     assert "timelinesilent 5.0s" in told[6]
 

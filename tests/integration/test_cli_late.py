@@ -27,7 +27,7 @@ def test_it_is_said_and_taken_back(sidecar: Installation) -> None:
         late = until(lambda: (now := command()).get("heartbeatDelayMs") and now)
         assert late["heartbeatDelayMs"] >= 5000
         assert "heartbeat " in said("ps")
-        assert "1 need someone" in said("top", "--once")
+        assert "1 needs someone" in said("top", "--once")
         explained = said("explain", found["commandId"])
         assert f"Its supervisor (pid {supervisor}) is stopped: it was heard " in explained
         assert f"next        `kill -CONT {supervisor}` continues it" in explained

@@ -12,7 +12,6 @@ import pytest
 
 from sidecar import rendezvous
 from sidecar.cli import daemon as verbs
-from sidecar.core.errors import DaemonSilent
 from sidecar.daemon import client, stuck
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="who listens is asked of Linux")
@@ -60,20 +59,20 @@ def test_one_that_is_stopped_is_named_and_ended_and_the_next_hears_of_its_comman
         os.kill(pid, signal.SIGSTOP)
 
         def no_answer(path: str) -> None:
-            raise DaemonSilent(f"the daemon on {path} did not answer within 10 s")
+            raise client.subscribe(path).unanswered(10)
 
         with monkeypatch.context() as patched:  # else each asks for ten seconds
             patched.setattr(verbs.client, "status", no_answer)
             arguments = ["--socket", host.socket]
             assert verbs.status.main(arguments, standalone_mode=False) == 3
-            assert f"`sidecar why {pid}`" in capsys.readouterr().out
+            assert f"did not answer within 10 s: `sidecar why {pid}` says why" in capsys.readouterr().out
             assert verbs.status.main([*arguments, "--json"], standalone_mode=False) == 3
             said = json.loads(capsys.readouterr().out)
             assert (said["running"], said["answers"], said["pid"]) == (True, False, pid)
 
         stopped = host.ask("daemon", "stop")
         assert (stopped.returncode, stopped.stdout) == (0, f"stopped, pid {pid}\n")
-        assert "did not answer" in stopped.stderr
+        assert stopped.stderr == f"the daemon on {host.socket} did not answer within 10 s\n"
         assert stuck.daemon_of(host.socket) is None
         assert host.ask("daemon", "start").returncode == 0
         while not list(client.request(host.socket, "list"))[:-1]:

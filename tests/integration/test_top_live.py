@@ -170,13 +170,24 @@ def test_a_daemon_that_hangs(sidecar: Installation, top: Callable[..., Terminal]
     terminal.shows("sorted by")
     os.kill(pid, signal.SIGSTOP)
     try:
-        terminal.shows("did not answer")
+        shown = " ".join(terminal.shows("NO ANSWER"))
+        assert f"the daemon did not answer within 3 s: `sidecar why {pid}` says why" in shown
         terminal.press("q")
         assert terminal.process.wait(WAIT_S) == 0
-        for words in (["ps", "--json"], ["top", "--json"], ["top", "--once"]):
-            done = subprocess.run([str(sidecar.script), *words], capture_output=True, env=sidecar.environ, check=False)
-            assert (done.returncode, done.stdout) == (125, b"")
-            assert b"did not answer" in done.stderr
+        asked = [
+            subprocess.Popen(
+                [str(sidecar.script), *words.split()],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=sidecar.environ,
+            )
+            for words in ("ps --json", "top --json", "top --once", "top --web", "cancel 0190")
+        ]
+        for process in asked:
+            stdout, stderr = process.communicate(timeout=WAIT_S)
+            assert (process.returncode, stdout) == (125, "")
+            assert f"did not answer within 10 s: `sidecar why {pid}` says why, `sidecar daemon stop` ends it" in stderr
     finally:
         os.kill(pid, signal.SIGCONT)
 

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 from supervised import WAIT_S, Installation, until
 
+from sidecar import rendezvous
+from sidecar.daemon import feed
 from sidecar.web import server
 from sidecar.web.live import INTERVAL_S, Live, Viewer
 from sidecar.web.server import _CONNECTIONS_AT_MOST, _VIEWERS_AT_MOST, Web
@@ -313,6 +315,21 @@ def test_without_a_daemon_the_page_says_so(tmp_path: Any) -> None:
     gone = next(told)
     assert (gone["type"], "no daemon is running" in gone["why"]) == ("gone", True)
     told.close()  # type: ignore[attr-defined]
+
+
+def test_a_daemon_that_does_not_answer_is_another_thing_than_none(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose loop does not turn: its threads serve the page all the same."""
+    monkeypatch.setattr(feed, "_ANSWER_S", 0.1)
+    path = str(tmp_path / "s.sock")
+    with closing(rendezvous.bind_and_listen(path)):
+        told = events(Web(path, list, None, unused_s=60.0).answer()["url"])
+        assert [next(told)["type"], next(told)] == [
+            "ended",
+            {"type": "silent", "why": "the daemon did not answer within 0.1 s"},
+        ]
+        told.close()  # type: ignore[attr-defined]
 
 
 def test_a_viewer_that_does_not_read_is_dropped(tmp_path: Any) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import set_cell_size
 from rich.text import Text
 
+from sidecar.core.errors import DaemonSilent
 from sidecar.core.verdict_names import ALL
 from sidecar.daemon.tree_cpu import AT_MOST, TreeCpu
 from sidecar.top.board import RATES_KEPT, SORTS, Board
@@ -108,7 +109,7 @@ class TestPicture:
             {"commandId": "x", "program": "git", "reason": "timeout", "elapsedMs": 9000, "longestSilenceMs": 8000}, 90.0
         )
         assert picture(made) == [
-            "sidecar top - 4 running, 1 may be hung, 1 need someone                  12:00:00",
+            "sidecar top - 4 running, 1 may be hung, 1 needs someone                 12:00:00",
             "sorted by trouble",
             "  PROGRAM          AGE  SILENT  VERDICT                    CPU   BYTES  OUTPUT  ",
             ">!npm            1m00s   1m00s  deadlock_suspected 50s       -       0          ",
@@ -133,6 +134,24 @@ class TestPicture:
             picture(made, now_s=165.0)[1]
             == ("NO DAEMON, all this is 1m05s old: no daemon is running on /run/s.sock"[:80])
         )
+
+    def test_one_that_does_not_answer_is_another_thing_than_none_and_what_to_do_has_room(self) -> None:
+        made = board(BUSY)
+        made.lose(str(DaemonSilent("the daemon did not answer within 3 s", 4194304)), is_there=True)
+        assert picture(made, now_s=165.0)[1:3] == [
+            "NO ANSWER, all this is 1m05s old: the daemon did not answer within 3 s: `sidecar",
+            "why 4194304` says why, `sidecar daemon stop` ends it",
+        ]
+        assert [len(picture(made, Size(columns, 24), now_s=165.0)) for columns in (40, 1)] == [24, 24]
+        assert "`sidecar daemon stop` ends it" in " ".join(picture(made, Size(40, 24), now_s=165.0)[1:5])
+        assert sum(line.startswith("NO ANSWER") for line in picture(made, Size(80, 5))) == 1
+
+    @pytest.mark.parametrize(
+        ("commands", "said"),
+        [([ASKS], "1 needs someone"), ([ASKS, {**BUSY, **ASKS, "commandId": "b"}], "2 need someone")],
+    )
+    def test_one_needs_and_two_need(self, commands: list[dict[str, Any]], said: str) -> None:
+        assert picture(board(*commands))[0].split(", ")[1].startswith(said)
 
     def test_nothing_runs_or_nothing_fits(self) -> None:
         assert picture(Board())[3] == "  no command is running"
