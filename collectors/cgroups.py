@@ -80,23 +80,27 @@ def _read_v2(kernel: Kernel, folder: str, cgroup: Cgroup) -> None:
     events = _values(kernel, folder + "/cgroup.events")
     if "frozen" in events:
         cgroup.is_frozen = events["frozen"] == 1
-    _read_cpu_statistics(_values(kernel, folder + "/cpu.stat"), cgroup)
+        if cgroup.is_frozen:
+            cgroup.frozen_by = _nearest(kernel, folder, "cgroup.freeze", b"1", "cgroup.freeze")
+    _read_cpu_statistics(_values(kernel, folder + "/cpu.stat"), cgroup, folder + "/cpu.max")
     memory = _values(kernel, folder + "/memory.events")
     if memory:
         cgroup.memory_high_events, cgroup.oom_kills = memory.get("high"), memory.get("oom_kill")
         cgroup.memory_high = _number(kernel, folder + "/memory.high")
+        cgroup.high_by = folder + "/memory.high"
         if cgroup.memory_high is not None:
             cgroup.memory_current = _number(kernel, folder + "/memory.current")
 
 
 def _read_cpu(kernel: Kernel, folder: str, cgroup: Cgroup) -> None:
-    _read_cpu_statistics(_values(kernel, folder + "/cpu.stat"), cgroup)
+    _read_cpu_statistics(_values(kernel, folder + "/cpu.stat"), cgroup, folder + "/cpu.cfs_quota_us")
 
 
-def _read_cpu_statistics(values: dict[str, int], cgroup: Cgroup) -> None:
+def _read_cpu_statistics(values: dict[str, int], cgroup: Cgroup, quota: str) -> None:
     """v2 counts in microseconds, v1 in nanoseconds."""
     if "nr_periods" in values:
         cgroup.periods, cgroup.throttled_periods = values["nr_periods"], values.get("nr_throttled")
+        cgroup.throttled_by = quota
         cgroup.throttled_ns = values.get("throttled_time", values.get("throttled_usec", 0) * 1000)
 
 
@@ -105,6 +109,9 @@ def _read_memory(kernel: Kernel, folder: str, cgroup: Cgroup) -> None:
     if "under_oom" in values:
         cgroup.is_out_of_memory = values["under_oom"] == 1
         cgroup.oom_kills = values.get("oom_kill", cgroup.oom_kills)
+        if cgroup.is_out_of_memory:
+            cgroup.limited_by = _uppermost_out_of_memory(kernel, folder) + "/memory.limit_in_bytes"
+            cgroup.memory_limit = _number(kernel, cgroup.limited_by)
 
 
 def _read_freezer(kernel: Kernel, folder: str, cgroup: Cgroup) -> None:
@@ -112,6 +119,27 @@ def _read_freezer(kernel: Kernel, folder: str, cgroup: Cgroup) -> None:
     state = (kernel.read_system(folder + "/freezer.state") or b"").strip()
     if state:
         cgroup.is_frozen = state in (b"FROZEN", b"FREEZING")
+        if cgroup.is_frozen:
+            cgroup.frozen_by = _nearest(kernel, folder, "freezer.self_freezing", b"1", "freezer.state")
+
+
+def _nearest(kernel: Kernel, folder: str, file: str, value: bytes, wanted: str) -> str:
+    """`wanted` of the group itself, or else of the nearest above it, whose `file` has `value`; empty: there is none."""
+    while folder.count("/") > 1:
+        found = kernel.read_system(f"{folder}/{file}")
+        if found is None:
+            return ""
+        if found.strip() == value:
+            return f"{folder}/{wanted}"
+        folder = folder.rpartition("/")[0]
+    return ""
+
+
+def _uppermost_out_of_memory(kernel: Kernel, folder: str) -> str:
+    """A group that is out of memory marks all below it: mm/memcontrol-v1.c, mem_cgroup_mark_under_oom."""
+    while _values(kernel, folder.rpartition("/")[0] + "/memory.oom_control").get("under_oom") == 1:
+        folder = folder.rpartition("/")[0]
+    return folder
 
 
 _READERS = {"": _read_v2, "cpu": _read_cpu, "memory": _read_memory, "freezer": _read_freezer}

@@ -105,7 +105,8 @@ class Descriptors:
         if found.kind == evidence.FILE:
             mount = next((line[7:].strip() for line in info if line.startswith("mnt_id:")), "")
             mounts = self.mounts_of(process.pid)
-            found.file_system = mounts.of_id(mount) or mounts.of_path(found.target)
+            at = mounts.of_id(mount)
+            found.mount_point, found.file_system = at if at[1] else mounts.of_path(found.target)
             found.is_remote = is_served_elsewhere(found.file_system)
         elif found.kind == evidence.TIMERFD:
             found.left_s = _timer_left_s(info)

@@ -176,6 +176,8 @@ class Looker:
                 for number in sorted(process.descriptors or {}):
                     waited.add(process, descriptors.resolve(process, number))
             return
+        if call.path and (thread.state == "D" or call.name not in _SAY_ENOUGH):
+            call.mount_point = descriptors.mounts_of(process.pid).of_path(call.path)[0]
         if call.wants_lock:
             waited.wants_locks = True
         if call.name == "futex":

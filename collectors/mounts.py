@@ -6,6 +6,7 @@ Privilege: none for one's own; ptrace access for others. Cannot see: "" as the f
 
 from collectors.kernel import Kernel
 
+_NONE = ("", "")
 _SERVED_ELSEWHERE = frozenset(
     [
         "nfs",
@@ -36,25 +37,28 @@ class Mounts:
     """The mounts one process sees."""
 
     def __init__(self, kernel: Kernel, pid: int) -> None:
-        self._by_id: dict[str, str] = {}
+        self._by_id: dict[str, tuple[str, str]] = {}
         self._by_path: list[tuple[str, str]] = []
         text = (kernel.read(f"{pid}/mountinfo") or b"").decode("utf-8", "replace")
         for line in text.splitlines():
             left, _, right = line.partition(" - ")
             fields, kind = left.split(), right.split(" ", 1)[0]
             if len(fields) >= 5 and kind:
-                self._by_id[fields[0]] = kind
-                self._by_path.append((fields[4].replace("\\040", " "), kind))
+                mount = (fields[4].replace("\\040", " "), kind)
+                self._by_id[fields[0]] = mount
+                self._by_path.append(mount)
         # Later mounts hide earlier ones at the same place: the last of equal length wins.
         self._by_path.reverse()
         self._by_path.sort(key=lambda mount: -len(mount[0]))
 
-    def of_id(self, mount_id: str) -> str:
-        return self._by_id.get(mount_id, "")
+    def of_id(self, mount_id: str) -> tuple[str, str]:
+        """Where it is mounted, and its kind; empty where it is not there."""
+        return self._by_id.get(mount_id, _NONE)
 
-    def of_path(self, path: str) -> str:
+    def of_path(self, path: str) -> tuple[str, str]:
+        """The same of the file system that an absolute path is on."""
         if path.startswith("/"):
-            for point, kind in self._by_path:
-                if path == point or path.startswith(point.rstrip("/") + "/"):
-                    return kind
-        return ""
+            for mount in self._by_path:
+                if path == mount[0] or path.startswith(mount[0].rstrip("/") + "/"):
+                    return mount
+        return _NONE

@@ -14,8 +14,9 @@ from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.cli.ps import span_text
 from sidecar.cli.verdict_words import in_words, told, unheard_advice
 from sidecar.cli.which import one_command
+from sidecar.core.advice import advice
 from sidecar.core.values import printable
-from sidecar.core.verdict_texts import advice, sentences
+from sidecar.core.verdict_texts import sentences
 
 Record = dict[str, Any]
 
@@ -56,9 +57,8 @@ def _tell_of_ended(found: Record, subject: str) -> None:
     if "verdict" in found:
         click.echo("When it was silent and looked at last:")
         click.echo()
-        for line in in_words(found, subject):
-            if not line.startswith("next "):  # there is nothing left to do
-                click.echo(line)
+        for line in in_words(found, subject, is_over=True):
+            click.echo(line)
 
 
 def with_words(found: Record, subject: str) -> Record:
@@ -70,7 +70,7 @@ def with_words(found: Record, subject: str) -> Record:
     leaf = found.get("leaf")
     who = subject if leaf is None else f"{leaf['program']} (pid {leaf['pid']})"
     return {
-        "next": advice(found["verdict"], found.get("hint")),
+        "next": " ".join(advice(found)),
         **found,
         "meaning": list(sentences(found["verdict"], who)),
     }

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sidecar.cli.ps import span_text
+from sidecar.core.advice import advice
 from sidecar.core.values import printable
 from sidecar.core.verdict_names import group_of
-from sidecar.core.verdict_texts import advice, sentences
+from sidecar.core.verdict_texts import sentences
 
 _CONFIDENCE = {
     "proved": "proved: nothing else explains what was read",
@@ -16,9 +17,9 @@ _CONFIDENCE = {
 }
 
 
-def in_words(found: Mapping[str, Any], subject: str) -> Iterator[str]:
+def in_words(found: Mapping[str, Any], subject: str, *, is_over: bool = False) -> Iterator[str]:
     """`found` has the keys of core.verdict_fields; lines without newlines. `subject`: who it is about
-    where there is no leaf."""
+    where there is no leaf. `is_over`: it was so, and what was to be done then is no advice now."""
     verdict = str(found["verdict"])
     leaf = found.get("leaf")
     who = subject if leaf is None else f"{leaf['program']} (pid {leaf['pid']})"
@@ -35,7 +36,8 @@ def in_words(found: Mapping[str, Any], subject: str) -> Iterator[str]:
         moved = "something in its processes has moved" if found["progress"] else "nothing in its processes has moved"
         yield f"progress    {alive}{moved} since the look before"
     yield from _listed("evidence", found.get("evidence", ()))
-    yield f"next        {printable(advice(verdict, found.get('hint')))}"
+    if not is_over:
+        yield from _listed("next", advice(found))
     yield from _listed("not seen", found.get("unseen", ()))
 
 
@@ -64,7 +66,7 @@ def told(found: Mapping[str, Any], subject: str) -> Iterator[str]:
         yield "When it was heard last:"
         yield ""
         of_then = {**found, "sinceMs": max(0, int(found.get("sinceMs", 0)) - unheard_ms)}
-        yield from (line for line in in_words(of_then, subject) if not line.startswith("next "))
+        yield from in_words(of_then, subject, is_over=True)
 
 
 def unheard_advice(found: Mapping[str, Any]) -> str:

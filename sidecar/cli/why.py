@@ -39,9 +39,9 @@ def why(pid: int, as_json: bool) -> None:
         raise UsageError(f"process {pid} has ended while it was looked at")
     subject = f"{program} (pid {pid})"
     found = {key: value for key, value in fields_of(verdict, 0).items() if key != "sinceMs"}
+    found = {"pid": pid, "program": program, "confirmed": is_confirmed, **found}
     if as_json:
-        record = {"pid": pid, "program": program, "confirmed": is_confirmed, **found}
-        click.echo(json.dumps(with_words(record, subject), indent=2))
+        click.echo(json.dumps(with_words(found, subject), indent=2))
         return
     for line in in_words(found, subject):
         click.echo(line)

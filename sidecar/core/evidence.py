@@ -50,6 +50,8 @@ class Call:
     child: int | None = None
     futex: Futex | None = None
     path: str | None = None
+    mount_point: str = ""
+    """Of the file system that `path` is on, of a call that is stuck."""
     wants_lock: bool = False
     was_resumed: bool = False
     """It was stopped and continued (restart_syscall): the registers are of the call before, and may be stale."""
@@ -77,8 +79,8 @@ class Thread:
 class Descriptor:
     """Where one descriptor leads: readlink and lstat of /proc/PID/fd/N, never anything through it.
 
-    `file_system` is set for files. `left_s` for a timerfd that is armed, `pid` for a pidfd, `polled` for an
-    epoll descriptor.
+    `file_system` and `mount_point` are set for files. `left_s` for a timerfd that is armed, `pid` for a pidfd, `polled`
+    for an epoll descriptor.
     """
 
     number: int
@@ -86,6 +88,7 @@ class Descriptor:
     kind: str
     inode: int = 0
     file_system: str = ""
+    mount_point: str = ""
     left_s: float | None = None
     pid: int | None = None
     polled: tuple[tuple[int, str], ...] | None = None
@@ -214,6 +217,13 @@ class Cgroup:
     oom_kills: int | None = None
     is_out_of_memory: bool | None = None
     """Out of memory with the killer off: memory.oom_control under_oom (v1)."""
+    frozen_by: str = ""
+    """The file that thaws it, of this group or of one above; so the others: what has to be written to."""
+    throttled_by: str = ""
+    high_by: str = ""
+    limited_by: str = ""
+    memory_limit: int | None = None
+    """In bytes, of the group of `limited_by`."""
 
 
 @dataclass(slots=True)

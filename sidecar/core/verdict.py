@@ -9,6 +9,7 @@
 What cannot be read makes a verdict weaker or `unknown`, and is named with it; it never makes a hang of a wait.
 """
 
+from sidecar.core.advice import first
 from sidecar.core.evidence import Context, Look
 from sidecar.core.finding import INFERRED, MEASURED, PROVED, UNSURE, Leaf, Verdict, weaker
 from sidecar.core.records import replace
@@ -18,7 +19,7 @@ from sidecar.core.rules.files import polled_lock
 from sidecar.core.rules.graph import circle_of, is_proof, leaves_of
 from sidecar.core.rules.processes import IN_THE_BACKGROUND, wait_of_process
 from sidecar.core.rules.scene import RUNNING_WAIT, Scene, Wait
-from sidecar.core.rules.whole_tree import verdict_of_tree
+from sidecar.core.rules.whole_tree import leaf_of_tree, verdict_of_tree
 from sidecar.core.verdict_names import group_of
 
 _POLL_PERIOD_S = 5.0
@@ -49,8 +50,7 @@ def is_decided(before: Look, after: Look, context: Context | None = None) -> boo
 def _judge(scene: Scene) -> Verdict:
     whole = verdict_of_tree(scene)
     if whole is not None:
-        busiest = scene.movement.busiest
-        return _verdict(scene, whole, busiest[0] if busiest else scene.after.root)
+        return _verdict(scene, whole, leaf_of_tree(scene))
     waits = {pid: wait_of_process(scene, process) for pid, process in scene.alive.items()}
     circle = circle_of(scene, waits)
     leaves = leaves_of(scene, waits)
@@ -64,8 +64,7 @@ def _judge(scene: Scene) -> Verdict:
         if acting:
             _spare(scene, waits, leaves, acting)
     leaf = _most_telling_leaf(waits, leaves)
-    first = waits[leaf]
-    found = _settle(scene, leaf, first)
+    found = _settle(scene, leaf, waits[leaf])
     if not scene.after.is_whole:
         # Measured of this process, while whoever was not seen could be the one to tell of.
         found = replace(found, confidence=weaker(found.confidence, INFERRED))
@@ -77,7 +76,8 @@ def _circle(scene: Scene, waits: dict[int, Wait], leaves: list[int], circle: lis
     """Processes that nobody but each other could wake; whether that is a hang depends on the others."""
     facts = "; ".join(f"{scene.name(pid)}: {waits[pid].text}" for pid in circle)
     confidence = PROVED if is_proof(scene, waits, circle) else INFERRED
-    found = Wait("deadlock_suspected", f"processes wait for each other in a circle: {facts}", confidence)
+    hint = first("deadlock_suspected, of several processes", commas=",".join(map(str, circle)))
+    found = Wait("deadlock_suspected", f"processes wait for each other in a circle: {facts}", confidence, hint=hint)
     acting = who_acts(scene, waits, leaves)
     living = [pid for pid in leaves if may_go_on(waits[pid])]
     if not acting:
@@ -112,8 +112,8 @@ def _most_telling_leaf(waits: dict[int, Wait], leaves: list[int]) -> int:
     strong = [pid for pid in leaves if waits[pid].kind not in IN_THE_BACKGROUND and waits[pid].confidence != UNSURE]
     unsure = [pid for pid in leaves if waits[pid].confidence == UNSURE]
     among = strong or unsure or leaves
-    first = most_telling([waits[pid] for pid in among])
-    return next(pid for pid in among if waits[pid] is first)
+    telling = most_telling([waits[pid] for pid in among])
+    return next(pid for pid in among if waits[pid] is telling)
 
 
 def _guessed_circle(scene: Scene, waits: dict[int, Wait], more: str = "") -> Verdict:
@@ -178,7 +178,7 @@ def _output_held(scene: Scene, inner: Verdict) -> Verdict:
         f"it is {inner.name} ({group_of(inner.name)}): {inner.evidence[0]}",
         *inner.evidence[1:],
     )
-    hint = "Start it with its output redirected, or end it."
+    hint = first("output_held", pids=" ".join(map(str, holders)), commas=",".join(map(str, holders)))
     process = scene.alive[leaf]
     return Verdict(
         "output_held", MEASURED, Leaf(leaf, process.program), facts, True, inner.progress, hint, inner.unseen

@@ -5,7 +5,8 @@
                 or unknown                    alive       a process of the command lives
     progress    something in its tree has     leaf?       {"pid", "program"}: the process to look at
                 moved since the look before   evidence?   facts in words with figures, the weightiest first
-    hint?       what a person could do next   unseen?     what could not be read: how to make it readable
+    hint?       what to do first, where only  unseen?     what could not be read: how to make it readable
+                the look could tell
 
 Names of programs and paths may hold anything: what could move a cursor or hide what follows is escaped, and each text
 is cut, so that a frame of 8 KiB has room for all of it whatever a process calls itself.
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 MAX_TEXT_BYTES = 320
 MAX_EVIDENCE_BYTES = 2048
 MAX_UNSEEN_BYTES = 1536
+MAX_HINT_BYTES = 512
 MAX_PROGRAM_BYTES = 64
 
 KEYS = ("verdict", "group", "confidence", "sinceMs", "alive", "progress", "leaf", "evidence")
@@ -50,7 +52,9 @@ def fields_of(verdict: "Verdict", held_ns: int) -> "dict[str, Json]":
     if evidence:
         fields["evidence"] = evidence
     if verdict.hint:
-        fields["hint"] = safe_text(verdict.hint)
+        hint = printable(verdict.hint)
+        if _json_bytes(hint) <= MAX_HINT_BYTES:  # half a command is worse than none
+            fields["hint"] = hint
     unseen = _bounded(verdict.unseen, MAX_UNSEEN_BYTES)
     if unseen:
         fields["unseen"] = unseen

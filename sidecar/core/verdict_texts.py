@@ -1,7 +1,6 @@
-"""What each verdict means in plain words, and what a person would do next. One table; docs/verdicts.md tells more.
+"""What each verdict means in plain words; what to do about it is in core.advice. docs/verdicts.md tells more.
 
-`WHAT` completes a sentence that begins with a program's name; `ADVICE` is used where the look itself found nothing
-better to say (`Verdict.hint`); `GROUP` is the second sentence: whether that is in order.
+`WHAT` completes a sentence that begins with a program's name; `GROUP` is the second sentence: whether that is in order.
 """
 
 from sidecar.core.verdict_names import group_of
@@ -49,49 +48,8 @@ GROUP = {
     "unknown": "Whether it is well cannot be told from outside.",
 }
 
-ADVICE = {
-    "computing": "Leave it alone. If it takes too long, see which thread is hot: `top -H -p PID`, or a profiler.",
-    "disk_io": "Leave it alone.",
-    "network_transfer": "Leave it alone.",
-    "cpu_starved": "See what takes the processors (`top`), and run fewer things at once or raise its weight.",
-    "cpu_throttled": "Raise the CPU limit of its container or control group (cpu.max).",
-    "memory_thrash": "Give it more memory, or run less beside it.",
-    "sleeping": "Wait, if the time that is left is worth it.",
-    "polling": "See what it polls for: a file, a lock, a server's state.",
-    "network_wait": "Look at that server; only there can a slow answer be told from one that never comes.",
-    "ipc_wait": "Look at the process named: `sidecar why PID`.",
-    "pipe_wait": "Look at the process at the other end: `sidecar why PID`.",
-    "child_wait": "Look at that process: `sidecar why PID`.",
-    "signal_wait": "Find out who is to send the signal.",
-    "watching_files": "It never ends by itself. Start it in the background, or end it when it is not needed.",
-    "listening": "It never ends by itself. Start it in the background, or end it when it is not needed.",
-    "traced": "Continue or detach the tracer.",
-    "event_idle": "If it stays so, look inside with the tools of its language (py-spy, jcmd, gdb).",
-    "awaiting_input": "Answer it, or start it so that it does not ask (`-y`, `--batch`, `</dev/null`).",
-    "stopped": "Continue it with `kill -CONT PID`; if it wanted the terminal, give it none.",
-    "output_blocked": "Read its output; on a terminal, Ctrl-Q takes back a Ctrl-S.",
-    "lock_wait": "Wait for the holder of the lock, or end it. Do not delete the file.",
-    "fifo_wait": "Start the other side, or end the command.",
-    "deadlock_suspected": "Take its stacks (py-spy dump, jcmd PID Thread.print, gdb -p PID), then end it.",
-    "network_peer_dead": "End it and try again: the connection is cut, or the host is gone.",
-    "network_connecting": "Check the address, and whether a firewall drops the packets.",
-    "network_peer_not_reading": "Look at the program at the other side.",
-    "filesystem_wait": "Look at the server of the file system (NFS, FUSE); ending the command may not help.",
-    "output_held": "Start it with its output redirected, or end it.",
-    "frozen": "Thaw its control group (`docker unpause`).",
-    "oom_stall": "Raise the memory limit of its control group, or end it.",
-    "internal_wait": "Ask its runtime: `py-spy dump --pid PID`, `jcmd PID Thread.print`; of a Go program, "
-    "`kill -QUIT PID` prints all goroutines, and ends it.",
-    "unknown": "Make visible what could not be seen, as said below, and look again.",
-}
-
 
 def sentences(verdict: str, subject: str) -> tuple[str, str]:
     """Two plain sentences: what `subject` is about, and whether that is in order. Fit for a name that is not known."""
     what = WHAT.get(verdict, f"is under a verdict that this version does not know: {verdict}")
     return f"{subject} {what}.", GROUP[group_of(verdict)]
-
-
-def advice(verdict: str, hint: str | None) -> str:
-    """What a person would do next: what the look suggests, else what fits the verdict."""
-    return hint or ADVICE.get(verdict, ADVICE["unknown"])

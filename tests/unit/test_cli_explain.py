@@ -60,7 +60,9 @@ def test_two_sentences_the_facts_the_next_step_and_what_was_not_seen(capsys: pyt
         "progress    nothing in its processes has moved since the look before",
         "evidence    recv from 10.0.0.7:5432, last data 163 s ago",
         "            CPU 0.0 % of a core",
-        "next        Look at that server; only there can a slow answer be told from one that never comes.",
+        "next        Look at the server, its log, its load, its locks: only there can a slow answer be told from one "
+        "that never comes. `ss -tnpi | grep -A1 pid=4712,` shows the connection.",
+        "            If nobody needs it: `sidecar cancel 01a23641-2a2a-7000-8000-000000000001`.",
         "not seen    mem: be root",
     ]
 
@@ -70,7 +72,7 @@ def test_programs_get_the_record_and_the_words(capsys: pytest.CaptureFixture[str
     record = json.loads(capsys.readouterr().out)
     assert record.items() >= FIRST.items()
     assert len(record["meaning"]) == 2
-    assert record["next"].startswith("Look at that server")
+    assert record["next"].startswith("Look at the server, ")
 
 
 def test_one_that_is_not_silent_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:

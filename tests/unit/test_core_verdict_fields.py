@@ -74,3 +74,8 @@ def test_a_leaf_is_a_pid_and_a_program() -> None:
         assert not is_leaf(bad)
     assert not is_leaf({"pid": 1, "program": "\ud800"})
     assert not is_leaf({"pid": 1, "program": "x", "commandLine": "secret"})
+
+
+def test_a_hint_that_has_no_room_is_left_out_and_not_cut() -> None:
+    for hint, kept in (("`kill 7`" * 50, True), ("`kill 7`" * 80, False)):
+        assert ("hint" in fields_of(Verdict("stopped", MEASURED, hint=hint), 0)) == kept

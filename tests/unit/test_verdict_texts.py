@@ -12,7 +12,6 @@ PAGE = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
 
 def test_every_verdict_and_group_has_words_and_there_are_no_others() -> None:
     assert list(texts.WHAT) == list(ALL)
-    assert list(texts.ADVICE) == list(ALL)
     assert list(texts.GROUP) == list(GROUPS)
 
 
@@ -24,18 +23,10 @@ def test_the_words_are_sentences_and_the_page_tells_of_it(name: str) -> None:
     assert len(first) < 140
     assert second[0].isupper()
     assert second.endswith(".")
-    advice = texts.advice(name, None)
-    assert advice[0].isupper()
-    assert advice.endswith(".")
     assert f"`{name}`" in PAGE
-
-
-def test_what_the_look_suggests_comes_first() -> None:
-    assert texts.advice("stopped", "kill -CONT 7 continues it.") == "kill -CONT 7 continues it."
 
 
 def test_a_newer_supervisors_verdict_is_said_to_be_unknown_here() -> None:
     first, second = texts.sentences("quantum_wait", "make")
     assert "quantum_wait" in first
     assert second == texts.GROUP["unknown"]
-    assert texts.advice("quantum_wait", None)

@@ -4,8 +4,8 @@ python -m tests.verdicts.matrix                 stage everything this machine ca
 matrices python -m tests.verdicts.matrix -k tcp -k lock  only scenarios with that in their names python -m
 tests.verdicts.matrix --check         exit 1 where anything is worse than committed; in CI also where a need is
 missing python -m tests.verdicts.matrix --write         commit the result: baseline.json, and its part of
-docs/verdicts.md python -m tests.verdicts.matrix --render        write docs/verdicts.md from baseline.json, without
-staging
+docs/verdicts.md python -m tests.verdicts.matrix --render        write docs/verdicts.md from baseline.json and
+sidecar/core/advice.py, without staging
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.verdicts import score
+from tests.verdicts.advice_page import with_advice
 from tests.verdicts.engine import LEVELS
 from tests.verdicts.rehearse import Found, end_properly_when_terminated, rehearse
 from tests.verdicts.scenario import Scenario, scenarios
@@ -93,7 +94,7 @@ def generated(results: list[Judged]) -> str:
 
 
 def render(results: list[Judged]) -> None:
-    page = PAGE.read_text()
+    page = with_advice(PAGE.read_text())
     before, _, rest = page.partition(START)
     _, _, after = rest.partition(END)
     PAGE.write_text(before + generated(results) + after)

@@ -11,7 +11,13 @@ from collections.abc import Callable
 from sidecar.core import evidence
 from sidecar.core.evidence import READ, WRITE, Descriptor, Process, Thread
 from sidecar.core.finding import INFERRED, UNSURE
-from sidecar.core.rules.descriptors import describe_terminal, is_in_front, is_its_terminal, wait_on_descriptor
+from sidecar.core.rules.descriptors import (
+    describe_terminal,
+    is_in_front,
+    is_its_terminal,
+    on_terminal,
+    wait_on_descriptor,
+)
 from sidecar.core.rules.files import uninterruptible, wait_for_lock, wait_on_file_system
 from sidecar.core.rules.scene import FUTEX, Scene, Wait
 from sidecar.core.verdict_names import MAY_BE_HUNG
@@ -196,7 +202,7 @@ def _only_terminal(scene: Scene, process: Process) -> Wait | None:
         if found.kind == evidence.TERMINAL and found.target not in (terminal.name, "/dev/tty"):
             return None
     if not terminal.takes_output:
-        return Wait("output_blocked", "a terminal that takes no output", INFERRED)
+        return Wait("output_blocked", "a terminal that takes no output", INFERRED, hint=on_terminal(process))
     if not is_in_front(process, terminal):
         return None
     return Wait("awaiting_input", f"reads its terminal{describe_terminal(terminal)}", INFERRED)

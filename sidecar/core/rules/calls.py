@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 from sidecar.core import evidence
+from sidecar.core.advice import first
 from sidecar.core.evidence import PAGE_FAULT, READ, RUNNING, WRITE, Call, Process, Thread
 from sidecar.core.finding import INFERRED, UNSURE
 from sidecar.core.rules.blind import wait_unseen
-from sidecar.core.rules.descriptors import wait_on_descriptor, wait_on_set
+from sidecar.core.rules.descriptors import on_terminal, wait_on_descriptor, wait_on_set
 from sidecar.core.rules.files import file_call, is_served, uninterruptible, wait_for_lock, wait_on_file_system
 from sidecar.core.rules.scene import FUTEX, RUNNING_WAIT, Scene, Wait
 
@@ -55,7 +56,7 @@ def wait_of_thread(scene: Scene, process: Process, thread: Thread) -> Wait:
     """The wait of one thread that is neither stopped nor traced nor gone."""
     channel = thread.wait_channel or ""
     if any(part in channel for part in _FROZEN_CHANNELS):
-        return Wait("frozen", f"in the freezer (kernel function {channel})", hint="Thaw its control group.")
+        return Wait("frozen", f"in the freezer (kernel function {channel})")
     call = thread.call
     if call is None:
         return wait_unseen(scene, process, thread)
@@ -167,7 +168,8 @@ def _open(scene: Scene, process: Process, thread: Thread, call: Call) -> Wait:
     channel = thread.wait_channel or ""
     path = call.path or "a file"
     if channel.startswith(("wait_for_partner", "fifo_open")):
-        return Wait("fifo_wait", f"opens FIFO {path}; nobody has opened its other end")
+        hint = first("fifo_wait", pid=process.pid, file=path.replace("`", "'") if call.path else "")
+        return Wait("fifo_wait", f"opens FIFO {path}; nobody has opened its other end", hint=hint)
     return file_call(scene, process, thread, call.name, path)
 
 
@@ -208,7 +210,8 @@ def _ioctl(scene: Scene, process: Process, call: Call) -> Wait:
     """tcdrain(3), tcsetattr with TCSADRAIN: waits until the terminal has taken what was written."""
     wait = wait_on_descriptor(scene, process, call.descriptor, READ)
     if wait.kind == "awaiting_input":
-        return Wait("output_blocked", "waits until the terminal has taken its output (ioctl)", INFERRED)
+        hint = on_terminal(process, (process.descriptors or {}).get(call.descriptor or 0))
+        return Wait("output_blocked", "waits until the terminal has taken its output (ioctl)", INFERRED, hint=hint)
     return Wait(wait.kind, f"ioctl on {wait.text}", INFERRED, wait.on, True)
 
 

@@ -1,7 +1,8 @@
 """A wait on a descriptor: what it leads to decides, not the name of the call. pipe(7), tty(4), epoll(7), fifo(7)."""
 
 from sidecar.core import evidence
-from sidecar.core.evidence import READ, WRITE, Descriptor, Process, Terminal, terminal_path
+from sidecar.core.advice import first, quoted
+from sidecar.core.evidence import READ, WRITE, Descriptor, End, Process, Terminal, terminal_path
 from sidecar.core.finding import INFERRED, MEASURED, UNSURE
 from sidecar.core.rules.actors import is_hung, may_go_on, spared
 from sidecar.core.rules.scene import Scene, Wait
@@ -123,14 +124,14 @@ def wait_on_set(
     if any(may_go_on(wait) for wait in candidates):
         candidates = [wait for wait in candidates if not is_hung(wait)]  # one that lives is enough
     # Whoever polls something outside the tree as well is waiting for that: a set is an "or".
-    first = most_telling([wait for wait in candidates if not wait.on] or candidates)
+    telling = most_telling([wait for wait in candidates if not wait.on] or candidates)
     more = f" (and {len(outside) - 1} more)" if len(outside) > 1 else ""
     on = tuple(sorted({pid for wait in outside for pid in wait.on}))
     # Any of them may wake it: its edges are all there is only where each leads into the tree.
     is_guess = any(wait.is_guess or not wait.on for wait in outside)
-    text = f"{first.text}{more}; {what}{limit}"
-    lasted_s = first.lasted_s
-    found = Wait(first.kind, text, first.confidence, on, is_guess, timed, shortest_s, first.hint, lasted_s)
+    text = f"{telling.text}{more}; {what}{limit}"
+    lasted_s = telling.lasted_s
+    found = Wait(telling.kind, text, telling.confidence, on, is_guess, timed, shortest_s, telling.hint, lasted_s)
     if is_hung(found) and timed and (shortest_s is None or lasted_s is None or shortest_s > lasted_s):
         return spared(found, "its time limit is not over")
     return found
@@ -161,11 +162,17 @@ def most_telling(waits: list[Wait]) -> Wait:
 def _terminal(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wait:
     if wanted == WRITE:
         text = f"a write to terminal {found.target} (fd {found.number}) is not taken"
-        return Wait("output_blocked", text, hint="Was output stopped with Ctrl-S? Does anything read the terminal?")
+        return Wait("output_blocked", text, hint=on_terminal(process, found))
     in_front = is_in_front(process, scene.terminal_of(process))
     place = "in the foreground" if in_front else f"not in the foreground (group {process.foreground_group} is)"
     text = f"reads terminal {found.target} (fd {found.number}), {place}{describe_terminal(scene.terminal_of(process))}"
     return Wait("awaiting_input", text)
+
+
+def on_terminal(process: Process, found: Descriptor | None = None) -> str:
+    """What to do about output that a terminal does not take: that of `found`, else the process's own."""
+    target = found.target if found is not None and found.target != "/dev/tty" else terminal_path(process.terminal)
+    return first("output_blocked, on a terminal", terminal=quoted(target))
 
 
 def is_its_terminal(process: Process, terminal: Terminal) -> bool:
@@ -192,8 +199,11 @@ def _pipe(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wai
     ends = scene.ends(found.target)
     if wanted == WRITE:
         readers = [end for end in ends if end.can_read and end.pid != process.pid]
-        if any(end.is_supervisor for end in readers):
-            return Wait("output_blocked", f"pipe fd {found.number} is full: the agent does not take the output")
+        supervisor = next((end.pid for end in readers if end.is_supervisor), None)
+        if supervisor is not None:
+            hint = first("output_blocked, by the agent", supervisor=supervisor)
+            text = f"pipe fd {found.number} is full: the agent does not take the output"
+            return Wait("output_blocked", text, hint=hint)
         inside = tuple(sorted({end.pid for end in readers if end.pid in scene.alive}))
         names = ", ".join(sorted({end.name for end in readers}))
         if inside:
@@ -206,7 +216,8 @@ def _pipe(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wai
         if not readers and not scene.sees_everybody:
             return Wait("unknown", f"pipe fd {found.number} is full, its reader is not readable", UNSURE)
         reader = names or "outside the tree"
-        return Wait("output_blocked", f"pipe fd {found.number} is full, reader: {reader}", INFERRED)
+        hint = _look_at("output_blocked, by a reader", readers)
+        return Wait("output_blocked", f"pipe fd {found.number} is full, reader: {reader}", INFERRED, hint=hint)
     writers = [end for end in ends if end.can_write and end.pid != process.pid]
     inside = tuple(sorted({end.pid for end in writers if end.pid in scene.alive}))
     names = ", ".join(sorted({end.name for end in writers}))
@@ -218,14 +229,20 @@ def _pipe(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wai
         return Wait("event_idle", f"its own pipe, fd {found.number}")
     if found.number == 0:
         writer = names or "outside the tree"
-        hint = "No input will come unless the writer sends it or closes the pipe."
         if not writers and not scene.sees_everybody:
             return Wait("unknown", "reads stdin, a pipe; who could write to it is not readable", UNSURE)
         confidence = MEASURED if writers else INFERRED
+        hint = _look_at("awaiting_input, from a pipe", writers)
         return Wait("awaiting_input", f"reads stdin, a pipe; writer: {writer}", confidence, hint=hint)
     if not writers and not scene.sees_everybody:
         return Wait("unknown", f"pipe fd {found.number}, its writer is not readable", UNSURE)
-    return Wait("pipe_wait", f"pipe fd {found.number}, writer: {names or 'outside the tree'}", INFERRED)
+    hint = _look_at("pipe_wait, with a peer", writers)
+    return Wait("pipe_wait", f"pipe fd {found.number}, writer: {names or 'outside the tree'}", INFERRED, hint=hint)
+
+
+def _look_at(what_to_do: str, ends: list[End]) -> str:
+    """At the process at the other end; empty where it is not known."""
+    return first(what_to_do, peer=ends[0].name, peer_pid=ends[0].pid) if ends else ""
 
 
 def _file(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wait:

@@ -4,6 +4,7 @@ Uninterruptible sleep has several causes. Storage that answers is work; a file s
 serves, or one that is frozen, and did not answer between the looks, may be hung; vfork's parent is neither.
 """
 
+from sidecar.core.advice import first, quoted
 from sidecar.core.evidence import PAGE_FAULT, Descriptor, Lock, Process, Thread
 from sidecar.core.finding import INFERRED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
@@ -31,7 +32,6 @@ _FROZEN_CHANNELS = ("percpu_rwsem_wait", "percpu_down_read", "sb_start_write", "
 """A write to a file system that fsfreeze(8) has frozen: fs/super.c, kernel/locking/percpu-rwsem.c."""
 _VFORK_CHANNELS = ("vfork", "kernel_clone", "do_fork", "_do_fork")
 _POSIX = "POSIX"
-_HINT = "Is the server of this file system alive? Is the file system frozen?"
 
 
 def uninterruptible(scene: Scene, process: Process, thread: Thread, name: str) -> Wait:
@@ -51,8 +51,11 @@ def uninterruptible(scene: Scene, process: Process, thread: Thread, name: str) -
     what = "a page fault" if name == PAGE_FAULT else name or "a call that is not readable"
     text = f"uninterruptible in {what}{_place(path, found)}" + (f", kernel function {channel}" if channel else "")
     has_run = scene.has_run(process, thread)
-    if is_served(process, thread) or channel.startswith(_FROZEN_CHANNELS):
-        return _of_file_system(text, has_run)
+    mount = (call.mount_point if call is not None and call.path else "") or (found.mount_point if found else "")
+    if channel.startswith(_FROZEN_CHANNELS):
+        return _of_file_system(text, has_run, "filesystem_wait, frozen", mount)
+    if is_served(process, thread):
+        return _of_file_system(text, has_run, "filesystem_wait", mount)
     if any(part in channel for part in _BLOCK_CHANNELS):
         if has_run:
             return Wait("disk_io", text, INFERRED)
@@ -65,16 +68,19 @@ def wait_on_file_system(scene: Scene, process: Process, thread: Thread, what: st
     found = _descriptor(process, thread)
     channel = thread.wait_channel or ""
     text = f"{what}{_place('', found)}" + (f", kernel function {channel}" if channel else "")
-    return _of_file_system(text, scene.has_run(process, thread))
+    mount = (thread.call.mount_point if thread.call is not None else "") or (found.mount_point if found else "")
+    return _of_file_system(text, scene.has_run(process, thread), "filesystem_wait", mount)
 
 
-def _of_file_system(text: str, has_run: bool | None) -> Wait:
+def _of_file_system(text: str, has_run: bool | None, what_to_do: str, mount: str) -> Wait:
     """No answer all through the interval is a wait that may be for ever; an answer in between is work."""
     if has_run is None:
         return Wait("unknown", f"{text}; whether it was answered since the look before is not known", UNSURE)
     if has_run:
         return Wait("disk_io", f"{text}; it was answered since the look before", INFERRED)
-    return Wait("filesystem_wait", f"{text}; not answered between the looks", hint=_HINT)
+    return Wait(
+        "filesystem_wait", f"{text}; not answered between the looks", hint=first(what_to_do, mount=quoted(mount))
+    )
 
 
 def is_served(process: Process, thread: Thread) -> bool:
@@ -105,8 +111,13 @@ def wait_for_lock(scene: Scene, process: Process, path: str) -> Wait | None:
             if lock.kind != _POSIX and lock.holders is None and not lock.holder_program:
                 return Wait("unknown", text, UNSURE)
             is_guess = any(pid not in scene.alive for pid in holders) or (lock.kind != _POSIX and not lock.holders)
-            return Wait("lock_wait", text, on=on, is_guess=is_guess, hint=f"Ask or end {who}; it holds {path}.")
+            hint = _look_at_holder(who, holders[0], path) if holders else ""
+            return Wait("lock_wait", text, on=on, is_guess=is_guess, hint=hint)
     return None
+
+
+def _look_at_holder(who: str, pid: int, path: str) -> str:
+    return first("lock_wait, with a holder", peer=who, peer_pid=pid, file=path.replace("`", "'"))
 
 
 def _holders(lock: Lock) -> tuple[int, ...]:
@@ -143,7 +154,8 @@ def polled_lock(scene: Scene, pid: int) -> Wait | None:
             continue  # of the same command, which goes on: that is polling, and nobody's business
         who = f"{lock.holder_program or '?'}[{lock.pid}]"
         text = f"tries again and again, likely for the lock on {path} that {who} holds"
-        return Wait("lock_wait", text, INFERRED, hint=f"Ask or end {who}; it holds {path}.")
+        hint = _look_at_holder(who, lock.pid, path) if lock.pid > 0 else ""
+        return Wait("lock_wait", text, INFERRED, hint=hint)
     return None
 
 

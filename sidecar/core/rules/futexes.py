@@ -4,19 +4,18 @@ A deadlock is said only of a proved circle of owners, or where every thread wait
 none ran, and no signal handler, timer or child could wake one. Else it is an internal wait.
 """
 
+from sidecar.core.advice import first
 from sidecar.core.evidence import Process, Thread
 from sidecar.core.finding import INFERRED, PROVED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
 from sidecar.core.rules.signals import waking_signals
-
-_TOOLS = {"java": "jcmd PID Thread.print", "python": "py-spy dump --pid PID", "node": "kill -USR1 PID and inspect"}
 
 
 def wait_inside(scene: Scene, process: Process, threads: list[Thread], waits: list[Wait]) -> Wait:
     """`waits` are those of `threads`, all of kind FUTEX."""
     ran = process.pid in scene.movement.ran
     ran_known = process.pid not in scene.movement.ran_unknown
-    hint = _tool_for(process)
+    hint = first("internal_wait", process.program, pid=process.pid)
     timed = [wait for wait in waits if wait.is_timed]
     limits = [wait.left_s for wait in timed if wait.left_s is not None]
     if timed and len(waits) == 1:
@@ -43,6 +42,7 @@ def wait_inside(scene: Scene, process: Process, threads: list[Thread], waits: li
     wakers = _wakers(scene, process)
     if wakers:
         return Wait("internal_wait", f"{total}, without limit; {wakers} could wake one", UNSURE, hint=hint)
+    hint = first("deadlock_suspected", process.program, pid=process.pid)
     text = f"{total}, without limit, on private futexes; none ran in {scene.movement.seconds:.1f} s"
     return Wait("deadlock_suspected", f"{text}; no signal handler, timer or child could wake one", INFERRED, hint=hint)
 
@@ -53,7 +53,8 @@ def owner_circle(scene: Scene, process: Process, threads: list[Thread]) -> Wait 
     if not circle or not _held_before(scene, process, circle):
         return None
     text = f"threads {' -> '.join(map(str, [*circle, circle[0]]))} each wait for a mutex the next one owns; none ran"
-    return Wait("deadlock_suspected", text, PROVED, hint=_tool_for(process))
+    hint = first("deadlock_suspected", process.program, pid=process.pid)
+    return Wait("deadlock_suspected", text, PROVED, hint=hint)
 
 
 def _wakers(scene: Scene, process: Process) -> str:
@@ -101,10 +102,3 @@ def _held_before(scene: Scene, process: Process, circle: list[int]) -> bool:
         if old is None or now is None or old.runs is None or old.runs != now.runs:
             return False
     return True
-
-
-def _tool_for(process: Process) -> str:
-    for name, command in _TOOLS.items():
-        if process.program.startswith(name):
-            return f"`{command.replace('PID', str(process.pid))}` tells which thread waits for which."
-    return f"`gdb -p {process.pid} -batch -ex 'thread apply all bt'` tells which thread waits for which."

@@ -1,5 +1,6 @@
 """What a process as a whole waits for, from the waits of its threads."""
 
+from sidecar.core.advice import first
 from sidecar.core.evidence import Process
 from sidecar.core.finding import INFERRED, UNSURE
 from sidecar.core.rules.actors import is_hung, may_go_on, spared
@@ -10,6 +11,7 @@ from sidecar.core.rules.scene import FUTEX, Scene, Wait
 
 IN_THE_BACKGROUND = frozenset({"event_idle", "sleeping", "signal_wait", "unknown"})
 """Waits of helper threads: beside another wait they are not what the process waits for."""
+_STOPPED_NAMED = 16
 _SIGNAL_NAMES = {19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU"}
 _STOP_REASONS = {
     21: "it tried to read its terminal from the background",
@@ -24,7 +26,7 @@ def wait_of_process(scene: Scene, process: Process) -> Wait:
     if not threads:
         return Wait("unknown", "no thread could be read", UNSURE)
     if any(thread.state == "T" for thread in threads):
-        return _stopped(process)
+        return _stopped(scene, process)
     if any(thread.state == "t" for thread in threads):
         return _traced(scene, process)
     waits = [wait_of_thread(scene, process, thread) for thread in threads]
@@ -48,8 +50,8 @@ def wait_of_process(scene: Scene, process: Process) -> Wait:
     # A helper's sleep must not stand for a thread whose wait is not known.
     unknown = [wait for wait in others if wait.kind == "unknown"]
     foreground = [wait for wait in others if wait.kind not in IN_THE_BACKGROUND] or unknown or others
-    first = most_telling(foreground)
-    kinds = sorted({wait.kind for wait in foreground} - {first.kind})
+    telling = most_telling(foreground)
+    kinds = sorted({wait.kind for wait in foreground} - {telling.kind})
     more = f" ({len(waits)} threads{', also ' + ', '.join(kinds) if kinds else ''})" if len(waits) > 1 else ""
     more += beside
     if any(wait.kind == FUTEX for wait in mains):
@@ -59,19 +61,19 @@ def wait_of_process(scene: Scene, process: Process) -> Wait:
     is_guess = any(wait.is_guess or not wait.on for wait in others)
     is_timed = any(wait.is_timed for wait in waits)
     return Wait(
-        first.kind,
-        first.text + more,
-        first.confidence,
+        telling.kind,
+        telling.text + more,
+        telling.confidence,
         on,
         is_guess,
         is_timed,
-        first.left_s,
-        first.hint,
-        lasted_s=first.lasted_s,
+        telling.left_s,
+        telling.hint,
+        lasted_s=telling.lasted_s,
     )
 
 
-def _stopped(process: Process) -> Wait:
+def _stopped(scene: Scene, process: Process) -> Wait:
     """proc(5), stat field 52 holds the stop signal of a stopped process."""
     signal = _SIGNAL_NAMES.get(process.stop_signal, f"signal {process.stop_signal}" if process.stop_signal else "")
     why = _STOP_REASONS.get(process.stop_signal, "")
@@ -80,7 +82,10 @@ def _stopped(process: Process) -> Wait:
         text += (
             f"; its group {process.group} is in the background of the terminal ({process.foreground_group} is in front)"
         )
-    return Wait("stopped", text, hint=f"kill -CONT {process.pid} continues it.")
+    # All of them: whoever stops a pipeline from its terminal stops each of it.
+    stopped = [pid for pid, one in scene.alive.items() if any(thread.state == "T" for thread in one.threads.values())]
+    pids = " ".join(map(str, stopped[:_STOPPED_NAMED]))
+    return Wait("stopped", text, hint=first("stopped", pid=process.pid, pids=pids))
 
 
 def _traced(scene: Scene, process: Process) -> Wait:

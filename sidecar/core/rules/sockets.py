@@ -3,6 +3,7 @@
 A silent live peer and a dead one look the same while nothing is in flight: then we say when it was last heard.
 """
 
+from sidecar.core.advice import first
 from sidecar.core.evidence import WRITE, Descriptor, Process, Socket
 from sidecar.core.finding import INFERRED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
@@ -46,7 +47,9 @@ def _unix(scene: Scene, process: Process, found: Descriptor, record: Socket) -> 
     names = ", ".join(sorted({end.name for end in ends if end.pid != process.pid}))
     where = f" {path}" if path else ""
     text = f"unix socket fd {found.number}{where}, other end: {names or 'a process outside the tree'}"
-    return Wait("ipc_wait", text, on=inside, is_guess=len(inside) < len(holders))
+    others = [end for end in ends if end.pid != process.pid]
+    hint = first("ipc_wait, with a peer", peer=others[0].name, peer_pid=others[0].pid) if others else ""
+    return Wait("ipc_wait", text, on=inside, is_guess=len(inside) < len(holders), hint=hint)
 
 
 def _tcp_here(scene: Scene, process: Process, found: Descriptor, record: Socket) -> Wait | None:
@@ -78,7 +81,7 @@ def _tcp(scene: Scene, found: Descriptor, record: Socket, wanted: str) -> Wait:
     if record.state == "SYN_SENT":
         age_s = _least_age_s(record)
         text = f"connecting to {record.remote}, fd {found.number}: no answer, {record.retransmits} SYN repeated"
-        hint = f"Is {record.remote} the right address, and does a firewall drop packets to it?"
+        hint = _first("network_connecting", record)
         if age_s < CONNECTING_S:
             return Wait("network_wait", text, hint=hint if record.retransmits else "")
         return Wait("network_connecting", f"{text} in at least {age_s:.0f} s", hint=hint, lasted_s=age_s)
@@ -89,23 +92,29 @@ def _tcp(scene: Scene, found: Descriptor, record: Socket, wanted: str) -> Wait:
     ages = _ages(record)
     if record.timer == "zero_window" or (record.probes and record.timer != "keepalive" and record.send_queue):
         text = f"{record.remote} does not read: window closed, {record.probes} probes, {record.send_queue} bytes queued"
-        hint = "The peer is alive and does not read: look there."
+        hint = _first("network_peer_not_reading", record)
         return Wait("network_peer_not_reading", f"{text}; {ages}", hint=hint, lasted_s=_seconds(record.last_sent_ms))
     if record.timer == "retransmit" and record.retransmits >= UNANSWERED_RETRANSMITS:
         text = f"{record.remote}: {record.retransmits} retransmits unanswered, {record.send_queue} bytes in flight"
-        hint = "The connection is cut or the host is gone."
+        hint = _first("network_peer_dead", record)
         return Wait("network_peer_dead", f"{text}; {ages}", hint=hint, lasted_s=_seconds(record.last_acknowledged_ms))
     if record.timer == "keepalive" and record.probes >= UNANSWERED_PROBES:
         text = f"{record.remote}: {record.probes} keep-alive probes unanswered"
-        hint = "The connection is cut or the host is gone."
+        hint = _first("network_peer_dead", record)
         return Wait("network_peer_dead", f"{text}; {ages}", hint=hint, lasted_s=_seconds(record.last_acknowledged_ms))
     if wanted == WRITE and record.peer_unread:
         text = f"{record.remote} does not read: {record.peer_unread} bytes wait there, {record.send_queue} here"
         lasted_s = _seconds(record.last_sent_ms)
-        return Wait("network_peer_not_reading", f"{text}; {ages}", INFERRED, lasted_s=lasted_s)
+        hint = _first("network_peer_not_reading", record)
+        return Wait("network_peer_not_reading", f"{text}; {ages}", INFERRED, hint=hint, lasted_s=lasted_s)
     alive = "" if record.timer == "keepalive" else "; no keep-alive, so a dead peer would look the same"
     unread = f"; {record.peer_unread} bytes unread at the other end, on this host" if record.peer_unread else ""
     return Wait("network_wait", f"{record.remote} {record.state}, fd {found.number}: {ages}{alive}{unread}")
+
+
+def _first(verdict: str, record: Socket) -> str:
+    host = record.remote.rpartition(":")[0].strip("[]")
+    return first(verdict, address=record.remote, host=host, port=record.remote_port)
 
 
 def _seconds(milliseconds: int | None) -> float | None:

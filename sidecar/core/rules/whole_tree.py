@@ -5,6 +5,7 @@ The thresholds are those that worked on staged commands; each rule says what it 
 
 from collections.abc import Callable
 
+from sidecar.core.advice import first, quoted
 from sidecar.core.finding import INFERRED, MEASURED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
 
@@ -26,7 +27,10 @@ def _frozen(scene: Scene) -> Wait | None:
     group = scene.after.cgroup
     if group is None or not group.is_frozen or scene.movement.cpu_share >= COMPUTING_SHARE:
         return None
-    return Wait("frozen", "its control group is frozen (docker pause?)", hint="Thaw the control group or unpause.")
+    file = group.frozen_by
+    value = "THAWED" if file.endswith("freezer.state") else "0"
+    hint = first("frozen", pid=leaf_of_tree(scene), file=quoted(file), value=value) if file else ""
+    return Wait("frozen", "its control group is frozen (docker pause?)", hint=hint)
 
 
 def _out_of_memory(scene: Scene) -> Wait | None:
@@ -34,9 +38,9 @@ def _out_of_memory(scene: Scene) -> Wait | None:
     group = scene.after.cgroup
     if group is None or not group.is_out_of_memory or scene.movement.cpu_share >= COMPUTING_SHARE:
         return None
-    return Wait(
-        "oom_stall", "its control group is out of memory, and the killer is off", hint="Raise the memory limit."
-    )
+    file, limit = quoted(group.limited_by), group.memory_limit
+    hint = first("oom_stall", pid=leaf_of_tree(scene), file=file, value=2 * limit) if file and limit else ""
+    return Wait("oom_stall", "its control group is out of memory, and the killer is off", hint=hint)
 
 
 def _throttled(scene: Scene) -> Wait | None:
@@ -51,7 +55,10 @@ def _throttled(scene: Scene) -> Wait | None:
     if throttled <= 0 or not (is_often or seconds > THROTTLED_TIME_SHARE * scene.movement.seconds):
         return None
     text = f"throttled by its CPU quota in {throttled} of {periods} periods, {seconds:.2f} s; {_cpu(scene)}"
-    return Wait("cpu_throttled", text, hint="Raise cpu.max of its control group (a container's CPU limit).")
+    file = after.throttled_by
+    value = "-1" if file.endswith("cpu.cfs_quota_us") else "max"
+    hint = first("cpu_throttled", pid=leaf_of_tree(scene), file=quoted(file), value=value) if file else ""
+    return Wait("cpu_throttled", text, hint=hint)
 
 
 def _held_over_high(scene: Scene) -> Wait | None:
@@ -61,13 +68,14 @@ def _held_over_high(scene: Scene) -> Wait | None:
         return None
     events = (after.memory_high_events or 0) - (before.memory_high_events or 0)
     current, high = after.memory_current, after.memory_high
+    hint = first("memory_thrash, over memory.high", file=quoted(after.high_by)) if after.high_by else ""
     if events > 0 and before.memory_high_events is not None:
         text = f"held back over memory.high {events} times, {current} of {high} bytes"
-        return Wait("memory_thrash", text, hint="Raise memory.high of its control group.")
+        return Wait("memory_thrash", text, hint=hint)
     is_over = current is not None and high is not None and current >= high
     if is_over and scene.movement.uninterruptible > BUSY_SHARE:
         text = f"memory {current} over memory.high {high}, and uninterruptible"
-        return Wait("memory_thrash", text, INFERRED, hint="Raise memory.high of its control group.")
+        return Wait("memory_thrash", text, INFERRED, hint=hint)
     return None
 
 
@@ -78,7 +86,7 @@ def _thrashing(scene: Scene) -> Wait | None:
     if rate <= MAJOR_FAULTS_PER_SECOND or movement.cpu_share >= RUNNABLE_SHARE:
         return None
     text = f"{rate:.0f} major page faults a second, {_cpu(scene)}{_host(scene, 'memory')}"
-    return Wait("memory_thrash", text, hint="It has too little memory: look at its limit and at what else runs.")
+    return Wait("memory_thrash", text)
 
 
 def _storage(scene: Scene) -> Wait | None:
@@ -96,15 +104,14 @@ def _storage(scene: Scene) -> Wait | None:
 def _starved(scene: Scene) -> Wait | None:
     """Run delay of schedstat (scheduler/sched-stats.rst), which moves only when the thread gets on; else state R."""
     movement = scene.movement
-    hint = "Something else takes the CPUs, or its priority is low: see `top`, and nice or cpu.weight."
     share = movement.cpu_share
     if movement.delay_share > STARVED_DELAY_SHARE and share < BUSY_SHARE and movement.delay_share > 3 * share:
         text = f"a thread was runnable without a CPU {movement.delay_share:.0%} of the time, {_cpu(scene)}"
         text += _host(scene, "cpu")
-        return Wait("cpu_starved", text, hint=hint)
+        return Wait("cpu_starved", text)
     if share < COMPUTING_SHARE and movement.runnable >= RUNNABLE_SHARE:
         text = f"runnable in {movement.runnable:.0%} of samples, {_cpu(scene)}{_host(scene, 'cpu')}"
-        return Wait("cpu_starved", text, INFERRED, hint=hint)
+        return Wait("cpu_starved", text, INFERRED)
     return None
 
 
@@ -136,6 +143,12 @@ def _transfer(scene: Scene) -> Wait | None:
         return None
     rates = f"{received / movement.seconds / 1e3:.1f} kB/s in, {sent / movement.seconds / 1e3:.1f} kB/s out"
     return Wait("network_transfer", rates)
+
+
+def leaf_of_tree(scene: Scene) -> int:
+    """The process to look at where the tree as a whole is judged."""
+    busiest = scene.movement.busiest
+    return busiest[0] if busiest else scene.after.root
 
 
 def _cpu(scene: Scene) -> str:
