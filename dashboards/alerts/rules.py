@@ -108,8 +108,8 @@ def _commands(p: Parameters) -> Iterator[Alert]:
         f"sum by ({_HOST}, family) (\n"
         f"  increase(sidecar_commands_lost_total{{{p.selector}}}[{duration(p.lost_window_s)}])\n) > 0",
         f"The supervisor of {{{{ $labels.family }}}} on {_MACHINE} was killed",
-        f"In the last {duration(p.lost_window_s)}, on instance {{{{ $labels.instance }}}}. Nobody knows how the "
-        "command ended, or whether it did. The latest: "
+        f"In the last {duration(p.lost_window_s)}, on instance {{{{ $labels.instance }}}}. Its command dies with it, "
+        "and nobody knows how far it was; what the command had started may run on. The latest: "
         + _listed(
             "sort(time() - sidecar_lost_timestamp_seconds{instance=%q,family=%q})",
             "$labels.instance $labels.family",
@@ -179,8 +179,9 @@ def _telemetry(p: Parameters) -> Iterator[Alert]:
         TICKET,
         f"sum by ({_HOST}, signal) (\n  increase(sidecar_spool_dropped_total{{{p.selector}}}[{window}])\n) > 0\n"
         f"or\nsum by ({_HOST}) (\n  increase({full}[{window}])\n) > 0\n"
-        # Born with its first drop; whoever scrapes less often than every 30 s has not seen its 0.
-        f"or\nsum by ({_HOST}) (\n  {full}\n  unless\n  {full} offset {window}\n) > 0",
+        # Born with its first drop; whoever scrapes less often than every 30 s has not seen its 0. One that comes by
+        # another Collector now is not new.
+        f"or\nsum by ({_HOST}) (\n  {full}\n  unless ignoring ({_COLLECTOR})\n  {full} offset {window}\n) > 0",
         f"Telemetry of {_MACHINE} was dropped: {_COUNT} records in {window}",
         "Of instance {{ $labels.instance }}, {{ or $labels.signal `a queue in memory` }}. Traces of then have gaps.",
     )

@@ -208,7 +208,8 @@ def _lost() -> list[Case]:
     lost = Firing(
         {**host(), "family": "make", "severity": "ticket"},
         "The supervisor of make on build-1 was killed",
-        "In the last 10m, on instance i-1. Nobody knows how the command ended, or whether it did. The latest: ",
+        "In the last 10m, on instance i-1. Its command dies with it, and nobody knows how far it was; what the command "
+        "had started may run on. The latest: ",
     )
     total, named = "sidecar_commands_lost_total", "sidecar_lost_timestamp_seconds"
 

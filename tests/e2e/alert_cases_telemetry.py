@@ -49,6 +49,15 @@ def _dropped() -> list[Case]:
             {series(queue, **host(1), **full): "3x40 5x60"},
             ((1200, ()), (1230, (firing(1, 2),)), (2070, (firing(1, 2),)), (2160, ())),
         ),
+        Case(
+            "TelemetryDropped",
+            "long ago, by a daemon whose series come by another Collector now; and there, then",
+            {
+                series(queue, **host(1), **full, collector="gw-1:8889"): "3x40 stale",
+                series(queue, **host(1), **full, collector="gw-2:8889"): "_x40 3x40 5x40",
+            },
+            ((1200, ()), (1230, ()), (2100, ()), (2430, (firing(1, 2),)), (3390, ())),
+        ),
     ]
 
 

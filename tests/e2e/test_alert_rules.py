@@ -31,7 +31,7 @@ OPERATORS = {
     "unless": ("and", "or"),
     "or": ("and", "unless"),
 }
-OPERATOR = re.compile(r" (?:>|>=|==) |\b(?:and|unless|or)\b(?= on|\n)")
+OPERATOR = re.compile(r" (?:>|>=|==) |\b(?:and|unless|or)\b(?= on| ignoring|\n)")
 # A threshold that is no parameter.
 ZERO = re.compile(r"(?<=[>=] )0\b")
 # What is a time or a size, and may be off by one step of the clock; and what may not even be off by one.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -50,6 +51,16 @@ def test_nothing_was_ever_spooled(rig: Exporting) -> None:
     assert rig.spool_status()["records"] == 0
 
 
+RUNBOOK = (Path(__file__).parents[2] / "dashboards" / "runbooks" / "SpoolFilling.md").read_text(encoding="utf-8")
+(RUNBOOK_OUTPUT,) = re.findall(r"^```text\n(.*?)^```", RUNBOOK, re.MULTILINE | re.DOTALL)
+
+
+def _shape(shown: str) -> str:
+    """Without what is another on each machine: the folder, the address, how much and for how long."""
+    shown = re.sub(r"^/\S+/", "FOLDER/", re.sub(r"http://[^/]+/", "ENDPOINT/", shown))
+    return re.sub(r"the oldest for [0-9hms]+", "the oldest", re.sub(r"[0-9.]+ (?:[KM]i)?B|\b[0-9]+ ", "N ", shown))
+
+
 @pytest.mark.parametrize("running", [True, False], ids=["daemon", "no daemon"])
 def test_what_waits_is_shown_then_sent_once(rig: Exporting, port: int, running: bool) -> None:
     spooled(rig, running=running)
@@ -59,6 +70,8 @@ def test_what_waits_is_shown_then_sent_once(rig: Exporting, port: int, running: 
     assert (found["records"], found["daemon"] is not None) == (4, running)
     assert {each["destination"] for each in found["waiting"]} <= set(found["destinations"])
     shown = rig.cli("spool", "status").stdout
+    if running:
+        assert _shape(shown) == _shape(RUNBOOK_OUTPUT)
     assert "2 spans" in shown
     assert "2 log records" in shown
     assert ("Connection refused" in shown) is running

@@ -48,7 +48,7 @@ def told_commands() -> list[str]:
     found = set()
     for text in PAGES.values():
         for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            found |= {line.removeprefix("ssh HOST ") for line in block.splitlines()}
+            found |= {line.partition(" | ")[0] for line in block.splitlines()}
         found |= set(re.findall(r"`([^`\n]+)`", text))
     return sorted(words for words in found if words.startswith("sidecar "))
 
