@@ -14,7 +14,7 @@ from sidecar.agents.checkup import NOTE, OK, PROBLEM, Check, Question
 from sidecar.agents.places import Places
 from sidecar.config import inspect_settings, unknown_variables
 from sidecar.core.errors import DaemonUnavailable
-from sidecar.core.values import printable
+from sidecar.core.values import counted, printable
 from sidecar.daemon import client, elsewhere
 
 _PROBE_EXIT = 7
@@ -97,7 +97,7 @@ def _daemon(environ: Mapping[str, str]) -> Sequence[Check]:
     checks = [_of_running(answer, shown)]
     problems = (answer.get("telemetry") or {}).get("problem_count", 0)
     if problems:
-        text = f"its telemetry has had {problems} problems so far"
+        text = f"its telemetry has had {counted(problems, 'problem')} so far"
         checks.append(Check("daemon", NOTE, text, "`sidecar daemon status --json` has the last ones"))
     return checks
 

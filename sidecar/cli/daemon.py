@@ -16,6 +16,7 @@ from sidecar.cli.parameters import config_parameter, daemon_socket, given, setti
 from sidecar.config import BY_NAME, DAEMON, Resolved, load_settings
 from sidecar.core.duration import format_duration
 from sidecar.core.errors import DaemonSilent, DaemonUnavailable
+from sidecar.core.values import counted
 from sidecar.daemon import client, life, stuck
 
 if TYPE_CHECKING:
@@ -121,23 +122,19 @@ def _without_answer(path: str, error: DaemonUnavailable, as_json: bool) -> str:
 def _in_words(answer: dict[str, Any]) -> str:
     up = format_duration(answer["uptimeMs"] // 1000 * 1_000_000_000)
     counts = [
-        _counted(answer["commands"], "command"),
-        _counted(answer["subscribers"], "subscriber"),
-        _counted(answer["framesReceived"], "frame"),
-        f"{_counted(answer['connectionsRefused'], 'connection')} refused",
+        counted(answer["commands"], "command"),
+        counted(answer["subscribers"], "subscriber"),
+        counted(answer["framesReceived"], "frame"),
+        f"{counted(answer['connectionsRefused'], 'connection')} refused",
     ]
     telemetry = answer.get("telemetry") or {}
     if problems := telemetry.get("problem_count", 0):
-        counts.append(f"{_counted(problems, 'telemetry problem')} so far (see --json)")
+        counts.append(f"{counted(problems, 'telemetry problem')} so far (see --json)")
     if problem := (telemetry.get("history") or {}).get("problem"):
         counts.append(f"no history: {problem}")
     return f"running, pid {answer['pid']}, version {answer['version']}, up {up}, on {answer['socket']}: " + ", ".join(
         counts
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _daemon_settings(resolved: Resolved) -> life.DaemonSettings:

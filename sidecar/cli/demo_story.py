@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sidecar.core.values import counted
+
 if TYPE_CHECKING:
     from sidecar.testing.received import ReceivedLog, ReceivedMetric, ReceivedSpan
 
@@ -203,10 +205,10 @@ def _settled_text(record: Mapping[str, Any]) -> str:
     beats = record["heartbeatCount"]
     lines, size = record["totalLines"], record["totalBytes"]
     # Of a file or a device no lines are counted, of a device nothing at all.
-    wrote = f"{size} bytes" if size and not lines else f"{lines} lines"
+    wrote = counted(size, "byte") if size and not lines else counted(lines, "line")
     return (
         f"settled: {record['reason']}, {status}, after {record['elapsedMs'] / 1000:.1f} s, "
-        f"{wrote}, {beats} heartbeat{'' if beats == 1 else 's'}"
+        f"{wrote}, {counted(beats, 'heartbeat')}"
     )
 
 

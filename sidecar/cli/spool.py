@@ -19,7 +19,7 @@ from sidecar.cli.parameters import socket_options
 from sidecar.config import Resolved, load_settings
 from sidecar.core.duration import format_duration
 from sidecar.core.errors import DaemonUnavailable, SidecarError
-from sidecar.core.values import parse_duration
+from sidecar.core.values import counted, parse_duration
 from sidecar.daemon import client, elsewhere
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def status(config_path: str | None, socket: str | None, as_json: bool) -> None:
     age = "" if oldest_ms is None else f", the oldest for {format_duration(oldest_ms // 1000 * 1_000_000_000)}"
     click.echo(f"{place.path or 'the spool is switched off'}: {_in_words(totals)}{age}")
     for total in totals:
-        click.echo(f"  {_counted(total.records, _KINDS[total.signal])}, {_size(total.bytes)}, for {total.destination}")
+        click.echo(f"  {counted(total.records, _KINDS[total.signal])}, {_size(total.bytes)}, for {total.destination}")
     if commands := _left_commands(place):
-        click.echo(f"  {_counted(commands, 'command')} as frames, to become spans with the next daemon or flush")
+        click.echo(f"  {counted(commands, 'command')} as frames, to become spans with the next daemon or flush")
     for reason in place.reasons:
         click.echo(f"  {reason}")
 
@@ -103,7 +103,7 @@ def clear(config_path: str | None, socket: str | None, as_json: bool) -> None:
     with _opened(place) as file:
         totals = file.clear() if file is not None else []
     commands = clear_frames(place.path) if place.path is not None else 0
-    what = [*([_in_words(totals)] if totals else []), *([_counted(commands, "command")] if commands else [])]
+    what = [*([_in_words(totals)] if totals else []), *([counted(commands, "command")] if commands else [])]
     if as_json:
         click.echo(json.dumps({"records": sum(total.records for total in totals), "commandsAsFrames": commands}))
     else:
@@ -223,15 +223,11 @@ def _in_words(totals: "list[Total]") -> str:
     if not totals:
         return "nothing waits"
     counts = [
-        _counted(number, kind)
+        counted(number, kind)
         for signal, kind in _KINDS.items()
         if (number := sum(total.records for total in totals if total.signal == signal))
     ]
     return f"{' and '.join(counts)} ({_size(sum(total.bytes for total in totals))})"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _size(size_bytes: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sidecar.conformance.consumer import Fault
+from sidecar.core.values import counted
 
 _A_GATEWAYS: Final = {"call-is-known", "not-after-the-end"}
 _ENDED: Final = ("completed", "failed", "cancelled")
@@ -41,7 +42,8 @@ def faults_of_gateway(given: Iterable[bytes], passed: Iterable[bytes], protocol:
     found = [fault for fault in faults(passed, protocol) if fault.rule not in excused]
     left, kept = ([each for each in map(_object, lines) if not is_beat(each)] for lines in (given, passed))
     if left != kept:
-        counts = f"{len(left)} messages that are no beat went in, {len(kept)} came out, or others"
+        went_in = counted(len(left), "message that is no beat", "messages that are no beat")
+        counts = f"{went_in} went in, {len(kept)} came out, or others"
         found.append(Fault(0, "nothing-is-lost", counts))
     return found
 

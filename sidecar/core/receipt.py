@@ -14,6 +14,7 @@ Names of processes may hold anything: what could move a cursor is escaped, and e
 Pure: the supervisor fills it in, the daemon and whoever reads frames check it with `is_receipt`.
 """
 
+from sidecar.core.values import counted
 from sidecar.core.verdict_fields import safe_text
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
@@ -90,8 +91,7 @@ def is_receipt(obj: object) -> bool:
 def sent_in_words(receipt: "Mapping[str, Any]") -> "Iterator[str]":
     """`SIGTERM to 3 processes after 12000 ms`, for each signal of a receipt that `is_receipt` has seen."""
     for sent in receipt["sent"]:
-        many = "1 process" if sent["processes"] == 1 else f"{sent['processes']} processes"
-        yield f"{sent['signal']} to {many} after {sent['atMs']} ms"
+        yield f"{sent['signal']} to {counted(sent['processes'], 'process', 'processes')} after {sent['atMs']} ms"
 
 
 def _is_sent(obj: object) -> bool:

@@ -281,6 +281,11 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 byte`, `2 bytes`."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
 def _duration(text: str, kind: str) -> int:
     try:
         return duration.parse_duration_ns(text)

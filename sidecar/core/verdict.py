@@ -20,6 +20,7 @@ from sidecar.core.rules.graph import circle_of, is_proof, leaves_of
 from sidecar.core.rules.processes import IN_THE_BACKGROUND, wait_of_process
 from sidecar.core.rules.scene import RUNNING_WAIT, Scene, Wait
 from sidecar.core.rules.whole_tree import leaf_of_tree, verdict_of_tree
+from sidecar.core.values import counted
 from sidecar.core.verdict_names import group_of
 
 _POLL_PERIOD_S = 5.0
@@ -150,11 +151,12 @@ def _verdict(scene: Scene, wait: Wait, leaf: int, more: list[str] | None = None)
     movement = scene.movement
     process = scene.after.processes.get(leaf)
     evidence = [wait.text, *(more or [])]
-    living, dead = len(scene.alive), len(scene.after.processes) - len(scene.alive)
+    living = counted(len(scene.alive), "process", "processes")
+    dead = len(scene.after.processes) - len(scene.alive)
     zombies = f", {dead} ended and not waited for" if dead else ""
     evidence.append(
-        f"CPU {movement.cpu_share:.1%} of a core, {movement.storage_bytes} bytes of storage in "
-        f"{movement.seconds:.1f} s; {len(movement.ran & scene.alive.keys())} of {living} processes ran{zombies}"
+        f"CPU {movement.cpu_share:.1%} of a core, {counted(movement.storage_bytes, 'byte')} of storage in "
+        f"{movement.seconds:.1f} s; {len(movement.ran & scene.alive.keys())} of {living} ran{zombies}"
     )
     return Verdict(
         wait.kind,

@@ -14,7 +14,7 @@ from rich.text import Text
 from sidecar.cli.history import ending
 from sidecar.cli.ps import span_text
 from sidecar.cli.tables import cut
-from sidecar.core.values import printable
+from sidecar.core.values import counted, printable
 from sidecar.top.board import Board, Ended, Row
 
 BARS: Final = " ▁▂▃▄▅▆▇█"
@@ -182,7 +182,8 @@ def _page(ui: Ui, size: Size) -> list[Text]:
     ui.page_top = min(ui.page_top, max(0, len(wrapped) - room))
     shown = [Text(line) for line in wrapped[ui.page_top : ui.page_top + room]]
     shown += [Text("")] * (room - len(shown))
-    more = f"  ({len(wrapped) - ui.page_top - room} more lines)" if len(wrapped) > ui.page_top + room else ""
+    left = len(wrapped) - ui.page_top - room
+    more = f"  ({counted(left, 'more line')})" if left > 0 else ""
     return [*shown, Text(f"up/down scroll  q back{more}", style="dim")]
 
 

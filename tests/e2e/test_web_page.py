@@ -390,12 +390,14 @@ def test_of_a_thousand_the_worst_are_shown(opened: Browser) -> None:
         find("p997"); draw();
         const found = rows();
         find(""); state.open.add("c997"); draw();
-        return [before.length, before[0], before.at(-1), found.length, rows().length];
+        const opened = rows().length;
+        take({type: "commands", commands: many.slice(0, 201)});
+        return [before.length, before[0], before.at(-1), found.length, opened, rows().at(-1)];
         """
     )
     assert (shown[0], shown[2]) == (201, "800 more; the filter finds them")
     assert "! " in shown[1]
-    assert shown[3:] == [1, 203]
+    assert shown[3:] == [1, 203, "1 more; the filter finds it"]
 
 
 def test_a_day_of_commands_does_not_pile_up(browser: Browser, sidecar: Sidecar, url: str) -> None:

@@ -63,6 +63,13 @@ def test_zero_means_none_or_never():
     assert values.parse_heartbeat("0") == 0
 
 
+@pytest.mark.parametrize(
+    ("number", "plural", "text"), [(1, "", "1 byte"), (0, "", "0 bytes"), (2, "bytes wait", "2 bytes wait")]
+)
+def test_one_is_no_plural(number, plural, text):
+    assert values.counted(number, "byte", plural) == text
+
+
 @given(st.text(st.characters()))
 def test_what_is_shown_is_one_printable_line(text):
     assert values.shown(text).isprintable()

@@ -1,6 +1,7 @@
 """Rules on evidence made by hand: what no machine stages at will, and any evidence at all."""
 
 import copy
+import re
 from typing import Any
 
 import pytest
@@ -247,6 +248,23 @@ def tcp(**more: Any) -> tuple[Look, Look]:
 )
 def test_a_peer_is_dead_from_two_unanswered(more: dict[str, Any], name: str) -> None:
     assert judged(tcp(**more)).name == name
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("send_queue",),
+        ("probes", "send_queue"),
+        ("peer_unread",),
+    ],
+)
+def test_what_is_counted_is_in_the_plural_but_for_one(names: tuple[str, ...], number: int) -> None:
+    ages = {"last_received_ms": 1000, "last_sent_ms": 1000, "last_acknowledged_ms": 1000}
+    said = " ".join(judged(tcp(**dict.fromkeys(names, number), **ages)).evidence)
+    assert re.findall(r"\b1 (?:bytes|probes|processes)\b", said) == []
+    assert "1 process ran" in said
+    assert re.search(rf"\b{number} bytes?\b", said)
 
 
 def test_a_slow_handshake_is_no_hang() -> None:

@@ -205,6 +205,8 @@ class TestPicture:
         assert "more lines" in first[-1]
         ui.page_top = 1000
         assert picture(board(BUSY), ui=ui)[-2] == "line 49"
+        ui.page_top -= 1
+        assert picture(board(BUSY), ui=ui)[-1].endswith("(1 more line)")
 
     RECORDS = st.fixed_dictionaries(
         {

@@ -20,6 +20,7 @@ from sidecar.core.rules.descriptors import (
 )
 from sidecar.core.rules.files import uninterruptible, wait_for_lock, wait_on_file_system
 from sidecar.core.rules.scene import FUTEX, Scene, Wait
+from sidecar.core.values import counted
 from sidecar.core.verdict_names import MAY_BE_HUNG
 
 _Rule = Callable[[Scene, Process, Thread], Wait]
@@ -114,7 +115,7 @@ def _what_fits(scene: Scene, process: Process) -> str:
     if process.terminal and is_in_front(process, terminal):
         return "; it is in the foreground of its terminal, so it may wait for input"
     sockets = [found for found in (process.descriptors or {}).values() if found.kind == evidence.SOCKET]
-    return f"; it has {len(sockets)} sockets open" if sockets else ""
+    return f"; it has {counted(len(sockets), 'socket')} open" if sockets else ""
 
 
 def _sleep(scene: Scene, process: Process, thread: Thread) -> Wait:

@@ -7,6 +7,7 @@ from sidecar.core.advice import first
 from sidecar.core.evidence import WRITE, Descriptor, Process, Socket
 from sidecar.core.finding import INFERRED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
+from sidecar.core.values import counted
 
 UNANSWERED_RETRANSMITS = 2
 UNANSWERED_PROBES = 2
@@ -61,7 +62,7 @@ def _tcp_here(scene: Scene, process: Process, found: Descriptor, record: Socket)
     if not inside:
         own = any(end.pid == process.pid for end in ends)
         return Wait("event_idle", f"its own connection to itself, fd {found.number}") if own else None
-    queues = f", {record.send_queue} bytes queued" if record.send_queue else ""
+    queues = f", {_queued(record)} queued" if record.send_queue else ""
     text = f"tcp connection fd {found.number} to {scene.names(inside)} of the same command{queues}"
     return Wait("ipc_wait", text, on=inside, is_guess=any(end.pid not in scene.alive for end in ends))
 
@@ -91,24 +92,28 @@ def _tcp(scene: Scene, found: Descriptor, record: Socket, wanted: str) -> Wait:
         return Wait("event_idle", f"tcp socket fd {found.number} is not connected")
     ages = _ages(record)
     if record.timer == "zero_window" or (record.probes and record.timer != "keepalive" and record.send_queue):
-        text = f"{record.remote} does not read: window closed, {record.probes} probes, {record.send_queue} bytes queued"
+        probes = counted(record.probes, "probe")
+        text = f"{record.remote} does not read: window closed, {probes}, {_queued(record)} queued"
         hint = _first("network_peer_not_reading", record)
         return Wait("network_peer_not_reading", f"{text}; {ages}", hint=hint, lasted_s=_seconds(record.last_sent_ms))
     if record.timer == "retransmit" and record.retransmits >= UNANSWERED_RETRANSMITS:
-        text = f"{record.remote}: {record.retransmits} retransmits unanswered, {record.send_queue} bytes in flight"
+        retransmits = counted(record.retransmits, "retransmit")
+        text = f"{record.remote}: {retransmits} unanswered, {_queued(record)} in flight"
         hint = _first("network_peer_dead", record)
         return Wait("network_peer_dead", f"{text}; {ages}", hint=hint, lasted_s=_seconds(record.last_acknowledged_ms))
     if record.timer == "keepalive" and record.probes >= UNANSWERED_PROBES:
-        text = f"{record.remote}: {record.probes} keep-alive probes unanswered"
+        text = f"{record.remote}: {counted(record.probes, 'keep-alive probe')} unanswered"
         hint = _first("network_peer_dead", record)
         return Wait("network_peer_dead", f"{text}; {ages}", hint=hint, lasted_s=_seconds(record.last_acknowledged_ms))
     if wanted == WRITE and record.peer_unread:
-        text = f"{record.remote} does not read: {record.peer_unread} bytes wait there, {record.send_queue} here"
+        unread = counted(record.peer_unread, "byte waits", "bytes wait")
+        text = f"{record.remote} does not read: {unread} there, {record.send_queue} here"
         lasted_s = _seconds(record.last_sent_ms)
         hint = _first("network_peer_not_reading", record)
         return Wait("network_peer_not_reading", f"{text}; {ages}", INFERRED, hint=hint, lasted_s=lasted_s)
     alive = "" if record.timer == "keepalive" else "; no keep-alive, so a dead peer would look the same"
-    unread = f"; {record.peer_unread} bytes unread at the other end, on this host" if record.peer_unread else ""
+    unread = counted(record.peer_unread or 0, "byte") + " unread at the other end, on this host"
+    unread = f"; {unread}" if record.peer_unread else ""
     return Wait("network_wait", f"{record.remote} {record.state}, fd {found.number}: {ages}{alive}{unread}")
 
 
@@ -121,12 +126,16 @@ def _seconds(milliseconds: int | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
 
 
+def _queued(record: Socket) -> str:
+    return counted(record.send_queue, "byte")
+
+
 def _ages(record: Socket) -> str:
     if record.last_received_ms is None:
-        return f"{record.send_queue} bytes not acknowledged"
+        return f"{_queued(record)} not acknowledged"
     sent, received, acknowledged = record.last_sent_ms, record.last_received_ms, record.last_acknowledged_ms
     text = f"last data in {seconds(received)} ago, out {seconds(sent)} ago, last ACK {seconds(acknowledged)} ago"
-    return f"{text}, {record.send_queue} bytes not acknowledged" if record.send_queue else text
+    return f"{text}, {_queued(record)} not acknowledged" if record.send_queue else text
 
 
 def seconds(milliseconds: int | None) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from sidecar.core.advice import first, quoted
 from sidecar.core.finding import INFERRED, MEASURED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
+from sidecar.core.values import counted
 
 COMPUTING_SHARE = 0.05
 BUSY_SHARE = 0.5
@@ -54,7 +55,7 @@ def _throttled(scene: Scene) -> Wait | None:
     is_often = periods > 0 and throttled >= THROTTLED_SHARE * periods
     if throttled <= 0 or not (is_often or seconds > THROTTLED_TIME_SHARE * scene.movement.seconds):
         return None
-    text = f"throttled by its CPU quota in {throttled} of {periods} periods, {seconds:.2f} s; {_cpu(scene)}"
+    text = f"throttled by its CPU quota in {throttled} of {counted(periods, 'period')}, {seconds:.2f} s; {_cpu(scene)}"
     file = after.throttled_by
     value = "-1" if file.endswith("cpu.cfs_quota_us") else "max"
     hint = first("cpu_throttled", pid=leaf_of_tree(scene), file=quoted(file), value=value) if file else ""
@@ -70,7 +71,7 @@ def _held_over_high(scene: Scene) -> Wait | None:
     current, high = after.memory_current, after.memory_high
     hint = first("memory_thrash, over memory.high", file=quoted(after.high_by)) if after.high_by else ""
     if events > 0 and before.memory_high_events is not None:
-        text = f"held back over memory.high {events} times, {current} of {high} bytes"
+        text = f"held back over memory.high {counted(events, 'time')}, {current} of {high} bytes"
         return Wait("memory_thrash", text, hint=hint)
     is_over = current is not None and high is not None and current >= high
     if is_over and scene.movement.uninterruptible > BUSY_SHARE:
