@@ -1,6 +1,6 @@
 """The pictures in docs/screens, made from the real program: `sidecar top` as text, the web page by Chromium.
 
-    python tests/e2e/screens.py            makes them anew
+    python tests/e2e/screens.py            makes them anew, and puts the text into docs/operating.md
 
 Real commands, some of them in trouble on purpose; ages differ from run to run, and nothing else should.
 """
@@ -22,6 +22,8 @@ from browser import Browser
 from installed import SCRIPT, Sidecar
 
 SCREENS = Path(__file__).parents[2] / "docs" / "screens"
+PAGE = SCREENS.parent / "operating.md"
+SHOWN_ON_PAGE = re.compile(r"(?<=<!-- screen: top\.txt -->\n```\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 WAIT_S = 90.0
 
 TALKS = "i=0; while :; do i=$((i + 1)); echo line $i; sleep 0.2; done"
@@ -139,3 +141,5 @@ def page(sidecar: Sidecar, path: Path) -> None:
 if __name__ == "__main__":
     for name in make(SCREENS):
         print(name, file=sys.stdout)
+    text = (SCREENS / "top.txt").read_text(encoding="utf-8")
+    PAGE.write_text(SHOWN_ON_PAGE.sub(lambda _: text, PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -134,6 +134,15 @@ class TestReadme:
         assert len(intro.splitlines()) <= 5
 
 
+class TestScreens:
+    def test_the_picture_of_top_on_the_page_is_the_one_that_was_made(self) -> None:
+        shown = re.search(
+            r"<!-- screen: top\.txt -->\n```\n(.*?)^```$", read("docs/operating.md"), re.MULTILINE | re.DOTALL
+        )
+        assert shown is not None
+        assert shown[1] == read("docs/screens/top.txt"), "run `python tests/e2e/screens.py`"
+
+
 class TestPages:
     @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
     def test_relative_links_lead_somewhere(self, page: Path) -> None:
