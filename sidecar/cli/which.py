@@ -38,7 +38,7 @@ def one_command(wanted: str, path: str, config_path: str | None) -> Record:
     except DaemonUnavailable as error:
         missing = error
     try:
-        for record in ended(config_path, wanted):
+        for record in ended(config_path, wanted.removesuffix("~")):
             found.setdefault(str(record["commandId"]), record)  # one that ends just now is in both
     except UsageError as error:  # it cannot hide what runs
         missing = error

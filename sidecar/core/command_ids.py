@@ -13,14 +13,15 @@ _SHOWN_CHARS: Final = 64
 
 
 def meant(wanted: str, known: Mapping[str, str]) -> str | None:
-    """The id that is `wanted`, else the only one that begins so; None where none does. Upper case is as lower case.
+    """The id that is `wanted`, else the only one that begins so; None where none does. Upper case is as lower case, and
+    a `~` at the end is where `sidecar top` has cut it.
 
     `known`: the ids, and with each what a person calls the command. Raises UsageError, which names the first few: more
     than one begins so. Of less than MIN_PREFIX_CHARS nothing is asked: UsageError too.
     """
     if wanted in known:
         return wanted
-    prefix = wanted.lower()
+    prefix = wanted.lower().removesuffix("~")
     found = [command_id for command_id in known if command_id.lower().startswith(prefix)]
     exact = [command_id for command_id in found if len(command_id) == len(prefix)]
     if len(exact) == 1:

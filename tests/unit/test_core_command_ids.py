@@ -18,7 +18,9 @@ KNOWN = {ONE: "make", TWO: "cc, ended", "01890A5D": "x", "abc": "short"}
         (TWO[:36], TWO),
         ("01890a5d", "01890A5D"),  # another's beginning, and an id of its own
         ("abc", "abc"),
+        (f"{TWO[:-1]}8~", TWO),  # as `sidecar top` cuts it
         ("ffff", None),
+        ("ffff~", None),
         (f"{ONE}0", None),
     ],
 )
