@@ -15,6 +15,7 @@ from sidecar.cli.ps import span_text
 from sidecar.cli.verdict_words import in_words, told, unheard_advice
 from sidecar.cli.which import one_command
 from sidecar.core.advice import advice
+from sidecar.core.ended_advice import ended_advice
 from sidecar.core.values import printable
 from sidecar.core.verdict_texts import sentences
 
@@ -54,6 +55,8 @@ def _tell_of_ended(found: Record, subject: str) -> None:
     click.echo(f"{printable(subject)} ran for {ran} and has ended: {ending(found)}. Its longest silence was {silence}.")
     if "stop" in found:
         click.echo(f"It was stopped: {printable(str(found['stop'].get('evidence') or found['stop'].get('askedBy')))}.")
+    for number, text in enumerate(ended_advice(found)):
+        click.echo(f"{'' if number else 'next':<11} {printable(text)}")
     if "verdict" in found:
         click.echo("When it was silent and looked at last:")
         click.echo()
@@ -63,7 +66,9 @@ def _tell_of_ended(found: Record, subject: str) -> None:
 
 def with_words(found: Record, subject: str) -> Record:
     """The record, and in words what it means: `meaning` (two sentences) and `next` (what a person would do)."""
-    if "heartbeatDelayMs" in found:
+    if "endUnixMs" in found:
+        found = {**found, "next": " ".join(ended_advice(found))}
+    elif "heartbeatDelayMs" in found:
         found = {**found, "next": unheard_advice(found)}
     if "verdict" not in found:
         return found

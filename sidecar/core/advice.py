@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _STACKS = {
-    "python": "`py-spy dump --pid {pid}`",
+    "python": "`py-spy dump --pid {pid}` (`pip install py-spy`)",
     "java": "`jcmd {pid} Thread.print`",
     "node": "`node inspect -p {pid}`",
 }
@@ -47,6 +47,8 @@ FIRST = {
     "pipe_wait": "Look at the process at the other end of the pipe: `lsof +E -a -p {pid}` names it, `sidecar why` "
     "with its pid says what it does.",
     "pipe_wait, with a peer": "Look at {peer}, at the other end of the pipe: `sidecar why {peer_pid}`.",
+    "pipe_wait, at a FIFO": "Look at the process at the other end of {file}: `fuser -v {file}` names who has it open, "
+    "`sidecar why` with its pid says what it does.",
     "child_wait": "Look at the process it waits for, which the evidence names: `sidecar why` with its pid. Its "
     "children: `ps -o pid,stat,etime,args --ppid {pid}`.",
     "signal_wait": "Find out who is to send it the signal; as a rule that is what started it: `ps -o pid,args -p "
@@ -66,8 +68,9 @@ FIRST = {
     "output_blocked": "See why nobody reads its output: `lsof +E -a -d 1,2 -p {pid}` names who should, `sidecar why` "
     "with that pid says what it does instead.",
     "output_blocked, by a reader": "See why {peer} does not read its output: `sidecar why {peer_pid}`.",
-    "output_blocked, by the agent": 'See why the agent does not read its output: `sidecar why "$(ps -o ppid= -p '
-    '{supervisor})"`. The command goes on as soon as it does.',
+    "output_blocked, by the agent": "See why the agent does not read its output: `lsof +E -a -d 1,2 -p {supervisor}` "
+    "names who should (as a rule what started it, `ps -o ppid= -p {supervisor}`), `sidecar why` with that pid says "
+    "what it does instead.",
     "output_blocked, on a terminal": "Type Ctrl-Q at its terminal, which takes back a Ctrl-S; from elsewhere: `stty "
     "-F {terminal} -drain -ixon`. If that does not help, see who should read it: `fuser -v {terminal}`.",
     "lock_wait": "See who holds the lock: `lslocks`. Wait for the holder, or end it; "

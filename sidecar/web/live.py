@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from sidecar.core.advice import advice
+from sidecar.core.ended_advice import ended_advice
 from sidecar.core.verdict_names import group_of
 from sidecar.daemon.feed import Feed
 from sidecar.daemon.tree_cpu import TreeCpu
@@ -39,7 +41,8 @@ class Viewer:
 class Live:
     """`latest_ended` gives what ended before anybody looked, the latest first. Messages are JSON objects:
 
-    {"type": "commands", "commands": [...]}     all that run, with their silences and `cpuPercent`: each second
+    {"type": "commands", "commands": [...]}     all that run, with their silences, `cpuPercent` and `next` (what to
+                                                do, in one text or more): each second
     {"type": "ended", "commands": [...]}        some that have ended, the latest first
     {"type": "gone", "why": "..."}              there is no daemon
     {"type": "silent", "why": "..."}            there is one, and it does not answer
@@ -62,7 +65,7 @@ class Live:
 
     def join(self) -> Viewer:
         viewer = Viewer()
-        viewer.put(_message("ended", commands=self._latest_ended()))
+        viewer.put(_message("ended", commands=[_with_end(record) for record in self._latest_ended()]))
         with self._guard:
             if self._last:
                 viewer.put(self._last)
@@ -97,9 +100,9 @@ class Live:
 
     def _tell(self, kind: str, what: Any) -> None:
         if kind == "commands":
-            message = _message("commands", commands=[with_group(record) for record in self._with_cpu(what)])
+            message = _message("commands", commands=[_told(record) for record in self._with_cpu(what)])
         elif kind == "settled":
-            message = _message("ended", commands=[{**what, "endUnixMs": time.time_ns() // 1_000_000}])
+            message = _message("ended", commands=[_with_end({**what, "endUnixMs": time.time_ns() // 1_000_000})])
         else:
             message = _message(kind, why=what)
         with self._guard:
@@ -120,6 +123,18 @@ def with_group(record: Record) -> Record:
         for start_ms, end_ms, bands in record.get("silences", ())
     ]
     return {**record, "silences": silences}
+
+
+def _told(record: Record) -> Record:
+    """A command that runs, with what to do about it in `next`, where there is a verdict of now."""
+    grouped = with_group(record)
+    return {**grouped, "next": advice(record)} if "verdict" in record and "heartbeatDelayMs" not in record else grouped
+
+
+def _with_end(record: Record) -> Record:
+    """One that has ended, with what to do then, if there is anything."""
+    advice_then = ended_advice(record)
+    return {**record, "next": advice_then} if advice_then else record
 
 
 def _message(kind: str, **fields: Any) -> str:

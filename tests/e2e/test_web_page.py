@@ -57,6 +57,7 @@ def test_a_command_is_shown_explained_and_seen_to_end(browser: Browser, sidecar:
     browser.click("#running button")
     browser.until(lambda: "call_7" in browser.text("#running"))
     assert "evidence" in browser.text("#running")
+    assert "Wait, if the time that is left is worth it" in browser.text("#running")
     trace = browser.run("return document.querySelector('#running a').href")
     assert trace.startswith("http://localhost:16686/trace/")
     assert len(trace.rpartition("/")[2]) == 32

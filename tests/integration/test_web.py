@@ -231,10 +231,12 @@ def test_what_runs_comes_live_and_its_end_at_once(url: str, sidecar: Installatio
                 seen = seen or found[0]
                 assert "cpuPercent" in seen
                 assert seen["silences"][0][2][0][1:] == ["sleeping", "waiting"]
+                assert seen["next"][0].startswith("Wait, if the time that is left is worth it")
                 process.terminate()
             if message["type"] == "ended" and found:
                 assert found[0]["program"] == "sleep"
                 assert found[0]["reason"] == "cancelled"
+                assert found[0]["next"][0].startswith("Ask the sender of the signal")
                 break
         assert seen is not None
     until(lambda: any(one.get("sessionId") == "of-the-page" for one in first_told(url)["commands"]))

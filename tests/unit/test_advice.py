@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "verdicts.md"
 DEEDS = ["Continue", "Find", "Give", "Keep", "Leave", "Look", "Make", "Raise", "See", "Start", "Type", "Wait"]
 EVERYWHERE = {"bash", "cat", "echo", "free", "grep", "head", "kill", "ps", "sidecar", "stty", "timeout", "top"}
 OF_UTIL_LINUX = {"fsfreeze", "lslocks", "renice", "umount"}
-PERHAPS = {"docker", "fuser", "gdb", "jcmd", "lsof", "py-spy", "ss", "strace"}
+PERHAPS = {"docker", "fuser", "gdb", "jcmd", "lsof", "pip", "py-spy", "ss", "strace"}
 NO_COMMANDS = {"-y", "--batch", "GIT_TERMINAL_PROMPT=0", "</dev/null", ">log 2>&1 &"}
 FILLED = {
     **dict.fromkeys(_OPEN, "/srv/x"),

@@ -184,3 +184,34 @@ def test_why_needs_a_process(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "999999999"]) == 125
     assert "there is no process 999999999" in capsys.readouterr().err
     assert main(["why", "0"]) == 125
+
+
+ENDED = {
+    "commandId": "0abd-1",
+    "program": "make",
+    "pid": 7,
+    "elapsedMs": 1000,
+    "reason": "cancelled",
+    "signal": "SIGTERM",
+    "stop": {"askedBy": "cancel", "evidence": "sidecar cancel, pid 8"},
+    "verdict": "stopped",
+    "hint": "Continue it: `kill -CONT 7`.",
+}
+
+
+def test_of_one_that_has_ended_it_says_what_to_do_now_and_not_what_was_to_be_done_then(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = default_path(os.environ)
+    assert path is not None
+    store = History(path, 100)
+    store.add([(5, ENDED)])
+    store.close()
+    assert main(["explain", "0abd"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith("next ")] == [
+        "next        Ask whoever stopped it, if that was not meant."
+    ]
+    assert "kill -CONT" not in out
+    assert main(["explain", "0abd", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["next"] == "Ask whoever stopped it, if that was not meant."

@@ -262,4 +262,5 @@ def _file(scene: Scene, process: Process, found: Descriptor, wanted: str) -> Wai
         return Wait("unknown", f"FIFO or special file {found.target}, its {verb} is not readable", UNSURE)
     names = scene.names(others) or "outside the tree"
     text = f"FIFO or special file {found.target} (fd {found.number}), {verb}: {names}"
-    return Wait("pipe_wait", text, INFERRED, others)
+    hint = first("pipe_wait, at a FIFO", file=quoted(found.target)) if found.target.startswith("/") else ""
+    return Wait("pipe_wait", text, INFERRED, others, hint=hint)
