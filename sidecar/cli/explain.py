@@ -12,7 +12,7 @@ import click
 from sidecar.cli.history import ending
 from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.cli.ps import span_text
-from sidecar.cli.verdict_words import in_words, told, unheard_advice
+from sidecar.cli.verdict_words import in_words, opening, told, unheard_advice
 from sidecar.cli.which import one_command
 from sidecar.core.advice import advice
 from sidecar.core.ended_advice import ended_advice
@@ -41,11 +41,7 @@ def explain(command_id: str, as_json: bool, socket: str | None, config_path: str
     if "endUnixMs" in found:
         _tell_of_ended(found, subject)
         return
-    silent_ms = int(found["lastOutputAgeMs"] if "lastOutputAgeMs" in found else found["elapsedMs"])
-    output = "its last output was" if found.get("hasOutput") else "it has written nothing for"
-    ago = " ago" if found.get("hasOutput") else ""
-    runs = span_text(int(found["elapsedMs"]))
-    click.echo(f"{printable(subject)} has run for {runs}; {output} {span_text(silent_ms)}{ago}.")
+    click.echo(opening(found, subject))
     for line in told(found, subject):
         click.echo(line)
 

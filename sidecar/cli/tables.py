@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TextIO
 
 from sidecar.core.values import printable
 
@@ -41,13 +41,18 @@ def print_table(layout: Layout, rows: Sequence[Row], styles: Sequence[str]) -> N
     from rich.console import Console
     from rich.text import Text
 
-    room = Console(file=sys.stdout).width if sys.stdout.isatty() else None
+    room = Console(file=sys.stdout).width if is_terminal(sys.stdout) else None
     widths = column_widths(layout, rows, room)
     # Not rich's Table, which takes 6 s for the 10,000 rows that the history may have.
     lines = [Text(_line(layout, layout.names, widths))]
     lines += [Text(_line(layout, row, widths), style) for row, style in zip(rows, styles, strict=True)]
     console = Console(file=sys.stdout, highlight=False, width=room or _width_of(widths))
     console.print(Text("\n").join(lines), no_wrap=True, overflow="crop")
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """None is one that was closed before we began."""
+    return stream is not None and stream.isatty()
 
 
 def _line(layout: Layout, cells: Row, widths: Mapping[int, int]) -> str:

@@ -41,6 +41,13 @@ def in_words(found: Mapping[str, Any], subject: str, *, is_over: bool = False) -
     yield from _listed("not seen", found.get("unseen", ()))
 
 
+def opening(found: Mapping[str, Any], subject: str) -> str:
+    """Of a running command: its age, and that of its output."""
+    silent = span_text(int(found["lastOutputAgeMs"] if "lastOutputAgeMs" in found else found["elapsedMs"]))
+    output = f"its last output was {silent} ago" if found.get("hasOutput") else f"it has written nothing for {silent}"
+    return f"{printable(subject)} has run for {span_text(int(found['elapsedMs']))}; {output}."
+
+
 def told(found: Mapping[str, Any], subject: str) -> Iterator[str]:
     """Of a running command, as the daemon tells of it: its verdict, in words, and how old that is where its supervisor
     says nothing any more; or that there is none."""

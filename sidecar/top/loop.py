@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sidecar.cli.tables import cut
-from sidecar.cli.verdict_words import told
+from sidecar.cli.verdict_words import opening, told
 from sidecar.core.errors import DaemonUnavailable
 from sidecar.core.values import printable
 from sidecar.daemon import client
@@ -82,13 +82,9 @@ class Live:
             return
         record = dict(row.record)
         subject = f"{record.get('program')} (pid {record.get('pid')})"
-        lines = [
-            f"{printable(subject)}",
-            *(f"{key:<11} {printable(str(record[key]))}" for key in _SHOWN if key in record),
-            "",
-        ]
-        lines += told(record, subject)
-        self.ui.page, self.ui.page_top = lines, 0
+        ids = [f"{name:<11} {printable(str(record[key]))}" for key, name in _IDS.items() if key in record]
+        self.ui.page = [opening(record, subject), *told(record, subject), "", *ids]
+        self.ui.page_top = 0
 
     def _read(self, key: str) -> None:
         if key in ("q", "escape", "enter", "e"):
@@ -130,7 +126,14 @@ class Live:
         self.ui.typed = self.typing.filter is not None
 
 
-_SHOWN: Final = ("commandId", "toolName", "toolCallId", "sessionId", "traceId", "supervisorPid")
+_IDS: Final = {
+    "commandId": "command",
+    "toolName": "tool",
+    "toolCallId": "tool call",
+    "sessionId": "session",
+    "traceId": "trace",
+    "supervisorPid": "supervisor",
+}
 
 
 def run(path: str, board: Board, interval_s: float, *, colour: bool, unicode: bool) -> None:

@@ -16,6 +16,7 @@ from sidecar.top.view import Size
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"
 _LEAVE = "\x1b[?25h\x1b[?1049l"
+_LEAVING_MS = 1000
 _ENDING = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -106,11 +107,19 @@ class Screen:
         if self._settings is None:
             return  # it was not entered
         settings, self._settings = self._settings, None
-        self._write(_LEAVE)
+        # One that takes nothing any more, as behind a connection that is dead, must not keep us.
+        takes = self._takes_output()
+        if takes:
+            self._write(_LEAVE)
         try:
-            termios.tcsetattr(self.descriptor, termios.TCSADRAIN, settings)
+            termios.tcsetattr(self.descriptor, termios.TCSADRAIN if takes else termios.TCSANOW, settings)
         except termios.error:
             pass  # the terminal is gone
+
+    def _takes_output(self) -> bool:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), select.POLLOUT)
+        return bool(poll.poll(_LEAVING_MS))
 
     def _write(self, text: str) -> None:
         try:

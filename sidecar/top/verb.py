@@ -10,6 +10,7 @@ import click
 
 from sidecar.cli.errors import complain
 from sidecar.cli.parameters import daemon_socket, socket_options
+from sidecar.cli.tables import is_terminal
 from sidecar.cli.which import latest
 from sidecar.core.errors import DaemonSilent, DaemonUnavailable, NoDaemon, SidecarError, UsageError
 from sidecar.core.values import parse_duration
@@ -68,7 +69,7 @@ def top(
         if looked.problem is not None:
             complain(looked.problem)
         click.echo(json.dumps([{**row.record, "cpuPercent": row.cpu_percent} for row in looked.rows()], indent=2))
-    elif once or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    elif once or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
         _print(_look(path, board))
     elif (terminal := os.environ.get("TERM", "")) in _NO_TERMINALS:
         named = f"TERM={terminal}" if terminal else "TERM is not set"
@@ -120,14 +121,15 @@ def _print(board: Board) -> None:
     from sidecar.top.screen import ansi
     from sidecar.top.view import Size, Ui, lines_of
 
-    columns = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else _COLUMNS_OF_A_PIPE
+    columns = os.get_terminal_size(sys.stdout.fileno()).columns if is_terminal(sys.stdout) else _COLUMNS_OF_A_PIPE
     size = Size(columns or 80, board.running + 8)
-    for line in lines_of(
+    lines = lines_of(
         board, Ui(message=" "), size, time.monotonic(), time.strftime("%H:%M:%S"), unicode=_is_unicode()
-    ):
+    )
+    for line in lines:
         line.stylize("not reverse")
-        click.echo(ansi(line, size.columns, colour=False).rstrip())
+    click.echo("\n".join(ansi(line, size.columns, colour=False).rstrip() for line in lines).rstrip())
 
 
 def _is_unicode() -> bool:
-    return "utf" in (sys.stdout.encoding or "").lower()
+    return "utf" in str(getattr(sys.stdout, "encoding", "")).lower()

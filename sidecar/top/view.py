@@ -23,6 +23,8 @@ _GAP: Final = "  "
 _MARKS: Final = {"may_be_hung": "!", "needs_someone": "?"}
 _STYLES: Final = {"may_be_hung": "bold red", "needs_someone": "yellow", "working": "green"}
 _KEYS: Final = "up/down select  enter explain  c cancel  / filter  s sort  q quit"
+_FEW_KEYS: Final = "q quit  enter explain  c cancel  / filter"
+"""How to leave it is what a narrow terminal has room for first."""
 _ENDED_LINES: Final = 4
 _INDENTED_FROM: Final = 40
 _PROBLEM_LINES: Final = 4
@@ -173,7 +175,8 @@ def _last(ui: Ui, columns: int) -> Text:
         while ui.typed and cell_len(prompt) > columns:
             prompt = prompt[1:]
         return Text(prompt, style="bold")
-    return Text(printable(ui.message) if ui.message else _KEYS, style="" if ui.message else "dim")
+    keys = _KEYS if columns >= len(_KEYS) else _FEW_KEYS
+    return Text(printable(ui.message) if ui.message else keys, style="" if ui.message else "dim")
 
 
 def _page(ui: Ui, size: Size) -> list[Text]:

@@ -269,7 +269,39 @@ def test_once_and_for_programs(sidecar: Installation) -> None:
             timeout=WAIT_S,
         )
         assert "sleeping" in once.stdout
+        assert not once.stdout.endswith("\n\n")
         assert "\x1b" not in once.stdout
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["top", "top --json", "ps", "history"])
+def test_with_standard_streams_closed(sidecar: Installation, closed: str, words: str) -> None:
+    with sidecar.started("sleep", "60"):
+        done = subprocess.run(
+            ["sh", "-c", f'exec "$0" {words} {closed}', str(sidecar.script)],
+            capture_output=True,
+            env=sidecar.environ,
+            check=False,
+            timeout=WAIT_S,
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_terminal_that_takes_nothing_any_more(sidecar: Installation) -> None:
+    """As behind a connection that is dead: a signal ends it all the same, and the settings are what they were."""
+    terminal = Terminal(sidecar, "--interval", "100ms")
+    try:
+        terminal.shows("sidecar top")
+        termios.tcsetwinsize(terminal.slave, (500, 500))
+        poll = select.poll()
+        poll.register(terminal.slave, select.POLLOUT)
+        # Nobody reads from here on: pictures fill the terminal's buffer.
+        until(lambda: not poll.poll(0))
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.process.wait(WAIT_S) == 0
+        assert termios.tcgetattr(terminal.slave) == terminal.before
+    finally:
+        terminal.end()
 
 
 @pytest.mark.parametrize("name", ["dumb", ""])

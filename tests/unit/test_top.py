@@ -124,6 +124,9 @@ class TestPicture:
             "up/down select  enter explain  c cancel  / filter  s sort  q quit",
         ]
 
+    def test_a_narrow_one_tells_first_how_to_leave_it(self) -> None:
+        assert picture(board(BUSY), Size(40, 24))[-1].startswith("q quit")
+
     def test_wider_ones_have_the_ids(self) -> None:
         assert picture(board(ASKS), Size(140, 24))[3].endswith("01a2374c-a45~  call_7                  ")
 
@@ -316,7 +319,9 @@ class TestLive:
     def test_explaining_and_back(self) -> None:
         live = self.live()
         assert self.press(live, "enter")
+        assert (live.ui.page or [])[0] == "npm (pid 4711) has run for 1m00s; it has written nothing for 1m00s."
         assert "evidence    a futex" in (live.ui.page or [])
+        assert f"command     {HUNG['commandId']}" in (live.ui.page or [])
         assert self.press(live, "down", "q")
         assert live.ui.page is None
         assert not self.press(live, "q")
