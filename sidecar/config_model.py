@@ -215,7 +215,7 @@ class Settings(BaseModel):
     )
 
     trace_url: str | None = _option(
-        "url",
+        "trace_url",
         "http://localhost:16686/trace/{traceId}",
         DAEMON,
         "Where a trace is to be seen, with {traceId} in it, for links on the web page; empty = no links.",

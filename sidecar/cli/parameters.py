@@ -25,6 +25,7 @@ _METAVARS = {
     "count": "N",
     "descriptor": "N",
     "url": "URL",
+    "trace_url": "URL",
     "protocol": "PROTOCOL",
 }
 # The one option that is not of the model: where the model's values are read from.

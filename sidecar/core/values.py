@@ -43,6 +43,7 @@ ALLOWED = {
     "port": "a port from 1 to 65535, or 0 for none",
     "descriptor": "the number of an open descriptor from 3 up",
     "url": "a URL like http://127.0.0.1:4318, or unix:/path for gRPC",
+    "trace_url": "a URL like http://localhost:16686/trace/{traceId}, with {traceId} in it",
     "protocol": "http/protobuf or grpc",
     "headers": "name=value pairs separated by commas, percent-encoded, like api-key=abc,x-tenant=a%2Cb",
 }
@@ -210,6 +211,16 @@ def parse_url(text: str) -> str | None:
     return text
 
 
+def parse_trace_url(text: str) -> str | None:
+    """An http or https URL with {traceId} in it; empty = none."""
+    if text.startswith("unix:") or (text and "{traceId}" not in text):
+        raise ValueError(ALLOWED["trace_url"])
+    try:
+        return parse_url(text)
+    except ValueError:
+        raise ValueError(ALLOWED["trace_url"]) from None
+
+
 def parse_protocol(text: str) -> str:
     if text not in ("http/protobuf", "grpc"):
         raise ValueError(ALLOWED["protocol"])
@@ -248,6 +259,7 @@ PARSERS: "dict[str, Callable[[str], object]]" = {
     "port": parse_port,
     "descriptor": parse_descriptor,
     "url": parse_url,
+    "trace_url": parse_trace_url,
     "protocol": parse_protocol,
     "headers": parse_headers,
 }

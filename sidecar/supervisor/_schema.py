@@ -279,7 +279,7 @@ OPTIONS: tuple[tuple[str, str, str | None, str, str, object], ...] = (
         "trace_url",
         None,
         "SIDECAR_TRACE_URL",
-        "url",
+        "trace_url",
         "http://localhost:16686/trace/{traceId}",
     ),
 )

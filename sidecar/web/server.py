@@ -199,7 +199,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """In a line, and without an echo of what was asked."""
-        self._send(HTTPStatus(code), f"{HTTPStatus(code).phrase}\n".encode(), "text/plain; charset=utf-8", body=True)
+        text, has_body = f"{HTTPStatus(code).phrase}\n", self.command != "HEAD"
+        self._send(HTTPStatus(code), text.encode(), "text/plain; charset=utf-8", body=has_body)
         self.close_connection = True
 
     def version_string(self) -> str:

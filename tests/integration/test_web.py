@@ -217,8 +217,11 @@ def test_a_refusal_does_not_repeat_what_was_asked(url: str) -> None:
 
 
 def test_head_has_no_body(url: str) -> None:
-    answer = Answer(url, method="HEAD")
-    assert (answer.status, answer.body) == (200, b"")
+    parts = urlsplit(url)
+    for path, status in ((parts.path, 200), ("/", 404), (f"{parts.path}events", 404)):
+        answer = spoken(url, f"HEAD {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n")
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+        assert answer.endswith(b"\r\n\r\n")
 
 
 def test_what_runs_comes_live_and_its_end_at_once(url: str, sidecar: Installation) -> None:

@@ -133,6 +133,7 @@ def test_nothing_of_the_working_folder_is_read(home, tmp_path, monkeypatch):
         assert load_settings({}, variables).settings == Settings()
 
 
+TRACE_URL = "a URL like http://localhost:16686/trace/{traceId}, with {traceId} in it"
 LINES = [
     ("timeout", "abc", "a duration like 90s, 2m, 500ms or 1h30m, at most a year (0 = none)"),
     ("timeout", "400d", "a duration like 90s, 2m, 500ms or 1h30m, at most a year (0 = none)"),
@@ -146,6 +147,9 @@ LINES = [
     ("socket", "relative.sock", "an absolute path without control characters"),
     ("prometheus_port", "65536", "a port from 1 to 65535, or 0 for none"),
     ("otlp_endpoint", "localhost:4318", "a URL like http://127.0.0.1:4318, or unix:/path for gRPC"),
+    ("trace_url", "javascript:a('{traceId}')", TRACE_URL),
+    ("trace_url", "unix:/{traceId}", TRACE_URL),
+    ("trace_url", "http://jaeger:16686/", TRACE_URL),
     ("otlp_endpoint", "unix:relative.sock", "a URL like http://127.0.0.1:4318, or unix:/path for gRPC"),
     ("otlp_protocol", "http", "http/protobuf or grpc"),
     ("metric_export_interval", "999ms", "a duration like 90s, 2m, 500ms or 1h30m, at most a year, at least 1s"),

@@ -132,6 +132,7 @@ GOOD = {
     "count": ["0", "10000"],
     "descriptor": ["3", "17", ""],
     "url": ["", "http://a", "https://b:1/c"],
+    "trace_url": ["", "http://a/{traceId}"],
     "protocol": ["grpc", "http/protobuf"],
     "headers": ["a=b", "a=b%20c,d="],
 }
