@@ -269,7 +269,7 @@ class TestCompose:
     def test_every_port_is_on_loopback(self) -> None:
         ports = [port for each in composed()["services"].values() for port in each.get("ports", ())]
         assert sorted(int(port["published"]) for port in ports) == [3000, 4317, 4318, 9090, 9093, 16686]
-        assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
+        assert {port.get("host_ip") for port in ports} == {"127.0.0.1"}
 
     def test_whoever_is_asked_for_by_name_is_a_service(self) -> None:
         """The Collector's backends, what Prometheus scrapes and tells, Grafana's data sources."""
@@ -289,6 +289,37 @@ class TestCompose:
         assert len(bound) == 7
         assert [each["source"] for each in bound if not Path(each["source"]).exists()] == []
         assert all(each["read_only"] for each in bound)
+
+    @pytest.mark.parametrize(
+        ("service", "named"),
+        [
+            ("collector", r"--config=(\S+)"),
+            ("prometheus", r"--config\.file=(\S+)"),
+            ("prometheus", r"^  - (/\S+\.yml)$"),
+            ("alertmanager", r"--config\.file=(\S+)"),
+            ("grafana", r"HOME_DASHBOARD_PATH=(\S+)"),
+            ("grafana", r"^      path: (\S+)$"),
+        ],
+    )
+    def test_a_file_that_is_named_in_a_container_is_mounted_there(self, service: str, named: str) -> None:
+        """In its command, its environment, and the files that are mounted for it."""
+        of = composed()["services"][service]
+        mounts = {each["target"]: Path(each["source"]) for each in of.get("volumes", ()) if each["type"] == "bind"}
+        files = [path for source in mounts.values() for path in (source, *source.glob("*.yaml")) if path.is_file()]
+        texts = [*(of.get("command") or ()), *(f"{name}={value}" for name, value in of.get("environment", {}).items())]
+        texts += [path.read_text(encoding="utf-8") for path in files]
+        (path,) = {found for text in texts for found in re.findall(named, text, re.MULTILINE)}
+        (there,) = {
+            source / Path(path).relative_to(target)
+            for target, source in mounts.items()
+            if Path(path).is_relative_to(target)
+        }
+        assert there.exists()
+
+    def test_grafana_looks_for_what_it_is_given_where_it_is_mounted(self) -> None:
+        """Its image has GF_PATHS_PROVISIONING=/etc/grafana/provisioning (Grafana's documentation, Configure Docker)."""
+        targets = {each["target"] for each in composed()["services"]["grafana"]["volumes"]}
+        assert {"/etc/grafana/provisioning/datasources", "/etc/grafana/provisioning/dashboards"} <= targets
 
     def test_prometheus_and_alertmanager_take_their_configurations(self, tmp_path: Path) -> None:
         shutil.copytree(ROOT / "dashboards" / "alerts", tmp_path / "alerts")
