@@ -54,7 +54,8 @@ def _agent(agent: Agent, places: Places, must_be: bool) -> Sequence[Check]:
 
 def _of_wrapped(agent: Agent, places: Places, scope: str, words: str, here: str, found: bool) -> Check:
     if not found:
-        return Check(agent.name, NOTE, f"{here}; set up ({scope}) for when it is", f"`sidecar setup {words} --undo`")
+        mend = f"put {agent.program} on PATH; or take it out: `sidecar setup {words} --undo`"
+        return Check(agent.name, NOTE, f"{here}; set up ({scope}) for when it is", mend)
     launcher = os.path.join(places.agent_folder(agent.name), LAUNCH, agent.program or "")
     has_launcher = any(isinstance(edit, Link) and edit.path == launcher for edit in agent.planned(places, scope))
     if has_launcher and _first_on_path(agent, places) != launcher:

@@ -16,6 +16,7 @@ from sidecar.config import inspect_settings, unknown_variables
 from sidecar.core.errors import DaemonUnavailable
 from sidecar.core.values import counted, printable
 from sidecar.daemon import client, elsewhere
+from sidecar.telemetry.metrics_page import unserved
 
 _PROBE_EXIT = 7
 
@@ -95,8 +96,11 @@ def _daemon(environ: Mapping[str, str]) -> Sequence[Check]:
         text = printable(str(error))
         return [Check("daemon", PROBLEM, text, "stop it: `sidecar daemon stop`; the next command starts another")]
     checks = [_of_running(answer, shown)]
-    problems = (answer.get("telemetry") or {}).get("problem_count", 0)
-    if problems:
+    telemetry = answer.get("telemetry") or {}
+    if wrong := unserved(telemetry):
+        text, mend = wrong
+        checks.append(Check("daemon", PROBLEM, printable(text), printable(mend)))
+    if problems := telemetry.get("problem_count", 0):
         text = f"its telemetry has had {counted(problems, 'problem')} so far"
         checks.append(Check("daemon", NOTE, text, "`sidecar daemon status --json` has the last ones"))
     return checks

@@ -18,6 +18,7 @@ from sidecar.core.duration import format_duration
 from sidecar.core.errors import DaemonSilent, DaemonUnavailable
 from sidecar.core.values import counted
 from sidecar.daemon import client, life, stuck
+from sidecar.telemetry.metrics_page import address, unserved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,12 +65,24 @@ def run(socket_fd: int | None, config_path: str | None, **values: object) -> Non
 def start(config_path: str | None, **values: object) -> None:
     """Start a detached daemon, unless one runs already, and wait until it answers."""
     flags = given(values)
-    settings = _daemon_settings(load_settings(flags, os.environ, config_path))
+    resolved = load_settings(flags, os.environ, config_path)
+    settings = _daemon_settings(resolved)
     arguments = [word for name, text in flags.items() if name != "socket" for word in (str(BY_NAME[name].flag), text)]
     if config_path is not None:
         arguments += ["--config", os.path.abspath(config_path)]
     pid, is_new = life.start_detached(settings, arguments)
     click.echo(f"{'started' if is_new else 'already running'}, pid {pid}, on {settings.socket_path}")
+    if port := resolved.settings.prometheus_port:
+        _say_if_unserved(settings.socket_path, port)
+
+
+def _say_if_unserved(path: str, port: int) -> None:
+    try:
+        wrong = unserved(client.status(path).get("telemetry") or {}, port)
+    except DaemonUnavailable as error:
+        wrong = f"whether {address(port)} is served is not known", str(error)
+    if wrong is not None:
+        click.echo(f"sidecar: {'; '.join(wrong)}", err=True)
 
 
 def started(path: str, config_path: str | None) -> None:
@@ -130,6 +143,8 @@ def _in_words(answer: dict[str, Any]) -> str:
     telemetry = answer.get("telemetry") or {}
     if problems := telemetry.get("problem_count", 0):
         counts.append(f"{counted(problems, 'telemetry problem')} so far (see --json)")
+    if wrong := unserved(telemetry):
+        counts.append(wrong[0])
     if problem := (telemetry.get("history") or {}).get("problem"):
         counts.append(f"no history: {problem}")
     return f"running, pid {answer['pid']}, version {answer['version']}, up {up}, on {answer['socket']}: " + ", ".join(

@@ -182,7 +182,9 @@ class Outputs:
             from sidecar.telemetry.prometheus import PrometheusEndpoint
 
             limits = cardinality_limits(self._families)
-            self.prometheus = PrometheusEndpoint(self._settings.prometheus_port, meters, limits)
+            self.prometheus = PrometheusEndpoint(
+                self._settings.prometheus_port, meters, limits, self._problems.add, self._monotonic_ns
+            )
 
     def _build_otlp_metrics(self, meters: MeterProvider) -> None:
         target = self.targets.get("metrics")
@@ -264,7 +266,7 @@ class Outputs:
     def _try(self, build: Callable[[MeterProvider], None], meters: MeterProvider) -> None:
         try:
             build(meters)
-        except Exception as error:  # noqa: BLE001 - a bad variable or a taken port, of any library's own error
+        except Exception as error:  # noqa: BLE001 - a bad variable, of any library's own error
             self._problems.add(f"{build.__name__.removeprefix('_build_')}: {error!r}"[:500])
 
     def _ending(self, ending: Callable[[], object]) -> threading.Thread:

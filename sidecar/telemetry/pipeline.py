@@ -113,6 +113,7 @@ class Telemetry:
         if self._metrics is not None:
             self._metrics.loop_alive()
         self._guarded(self._take_leftovers)
+        self._guarded(self._try_port)
 
     def send_now(self, *, everything: bool) -> None:
         """Try to send what waits, without the rest of a back-off; `everything`: whatever Collector it was meant for."""
@@ -150,10 +151,12 @@ class Telemetry:
     def status(self) -> dict[str, Any]:
         """What is sent where, and what went wrong lately. JSON-ready; holds no secret."""
         outputs = self._outputs
+        page = outputs.prometheus if outputs else None
         return {
             "disabled": self.disabled,
             "signals": outputs.signal_status() if outputs else {},
-            "prometheus": outputs.prometheus.url if outputs and outputs.prometheus else None,
+            "prometheus": page.url if page is not None and page.problem is None else None,
+            "prometheus_problem": page.problem if page is not None else None,
             "spool": outputs.spool_status() if outputs else None,
             "problems": self._problems.recent,
             "problem_count": self._problems.count,
@@ -172,6 +175,10 @@ class Telemetry:
         path = self._outputs.spool.path if self._outputs else None
         if path is not None:
             self.take_leftovers(path, _LEFTOVERS_AT_ONCE)
+
+    def _try_port(self) -> None:
+        if self._outputs is not None and self._outputs.prometheus is not None:
+            self._outputs.prometheus.try_again()
 
     def _on_started(self, command: Command) -> None:
         live = self._remember(command)

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ _KEPT = 20
 class _Problem:
     text: str
     last_unix_s: float
-    times: int = 1
+    times: int
 
     def __str__(self) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.last_unix_s))
@@ -29,12 +29,17 @@ class _Problem:
 
 
 class Problems(logging.Handler):
-    """The last few things that went wrong, oldest first. Also a logging handler, for what the SDK logs."""
+    """The last few things that went wrong, oldest first. Also a logging handler, for what the SDK logs.
+
+    What goes wrong again and again pushes out nothing else: it is one entry, and where room is needed the oldest goes
+    that is not the last of its kind. The kind is what stands before the first colon: `traces`, `prometheus`. Each new
+    entry is logged as well, where the process has a log (the daemon has).
+    """
 
     def __init__(self, unix_s: Callable[[], float] = time.time) -> None:
         super().__init__(level=logging.WARNING)
         self._unix_s = unix_s
-        self._recent: deque[_Problem] = deque(maxlen=_KEPT)
+        self._recent: dict[str, _Problem] = {}
         self._guard = threading.Lock()
         self.count = 0
 
@@ -42,12 +47,13 @@ class Problems(logging.Handler):
         problem = printable(problem)  # it may quote what anybody sent, and goes to a terminal
         with self._guard:
             self.count += 1
-            # The same failure again and again would push out everything else.
-            if self._recent and self._recent[-1].text == problem:
-                self._recent[-1].times += 1
-                self._recent[-1].last_unix_s = self._unix_s()
-            else:
-                self._recent.append(_Problem(problem, self._unix_s()))
+            known = self._recent.pop(problem, None)
+            times = known.times + 1 if known is not None else 1
+            self._recent[problem] = _Problem(problem, self._unix_s(), times)
+            if len(self._recent) > _KEPT:
+                del self._recent[self._least_missed()]
+        if known is None:
+            _log.warning("%s", problem)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.add(record.getMessage())
@@ -56,7 +62,15 @@ class Problems(logging.Handler):
     def recent(self) -> list[str]:
         """`2026-12-02T10:06:07Z what went wrong (3 times)`: the time is that of the last of them, in UTC."""
         with self._guard:
-            return list(map(str, self._recent))
+            return list(map(str, self._recent.values()))
+
+    def _least_missed(self) -> str:
+        kinds = Counter(map(_kind, self._recent))
+        return next((text for text in self._recent if kinds[_kind(text)] > 1), next(iter(self._recent)))
+
+
+def _kind(text: str) -> str:
+    return text.partition(":")[0]
 
 
 def collect(problems: Problems) -> None:
@@ -74,3 +88,6 @@ def stop_collecting(problems: Problems) -> None:
 _logger = logging.getLogger("opentelemetry")
 _logger.propagate = False
 _logger.addHandler(logging.NullHandler())
+# Goes on to the daemon's log; in a process that has none, to nobody.
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())

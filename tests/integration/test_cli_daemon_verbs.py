@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -87,3 +88,25 @@ def test_a_file_is_compiled_by_the_first_run_and_holds_for_the_next(sidecar, tmp
     for _ in range(3):
         assert sidecar("run", "--", "cat").wait(60) == 124
     assert "timeout=50ms" in compiled.read_text()
+
+
+def test_a_port_of_metrics_that_is_taken_is_said_at_the_start_and_to_the_doctor(sidecar):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        unserved = f"http://127.0.0.1:{port}/metrics is not served: Address already in use"
+        # Started, and found running already.
+        for _ in range(2):
+            out, err = sidecar("daemon", "start", "--prometheus-port", port).communicate(timeout=60)
+            assert b", pid " in out
+            assert err.decode().startswith(f"sidecar: {unserved}; `ss -ltnp 'sport = :{port}'`")
+            assert err.count(b"\n") == 1
+        told = sidecar("doctor").communicate(timeout=60)[0].decode()
+        assert f"PROBLEM  daemon: {unserved}\n" in told
+
+
+def test_the_daemon_in_the_foreground_logs_what_its_telemetry_cannot_do(sidecar):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        daemon = sidecar("daemon", "run", "--prometheus-port", str(port))
+        lines = iter(daemon.stderr.readline, b"")
+        assert any(f":{port}/metrics is not served: Address already in use".encode() in line for line in lines)

@@ -2,12 +2,14 @@
 
 import re
 import socket
+import threading
 import urllib.request
 
 import pytest
 from supervised import closed_port
 
 from sidecar.telemetry.conventions.metrics import METRICS
+from sidecar.telemetry.metrics_page import TRY_AGAIN_S
 from sidecar.telemetry.pipeline import Telemetry
 from sidecar.telemetry.settings import TelemetrySettings
 from sidecar.testing import FakeClock
@@ -79,13 +81,41 @@ def test_scrape() -> None:
         _scrape(url)
 
 
-def test_a_taken_port_is_a_problem_and_no_failure() -> None:
+def test_a_taken_port_is_a_problem_and_is_tried_again_now_and_then() -> None:
+    clock = FakeClock()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        settings = TelemetrySettings(prometheus_port=listener.getsockname()[1], environ=ENVIRON)
-        telemetry = Telemetry(settings)
-        assert telemetry.status()["prometheus"] is None
-        assert "prometheus" in telemetry.status()["problems"][0]
-        telemetry.shutdown(1)
+        port = listener.getsockname()[1]
+        settings = TelemetrySettings(prometheus_port=port, environ=ENVIRON)
+        telemetry = Telemetry(settings, monotonic_ns=clock.monotonic_ns, unix_ns=clock.unix_ns)
+        try:
+            unserved = f"http://127.0.0.1:{port}/metrics is not served: Address already in use"
+            for _ in range(3):
+                status = telemetry.status()
+                assert (status["prometheus"], status["prometheus_problem"]) == (None, unserved)
+                assert status["problem_count"] == 1
+                assert status["problems"][0].endswith(f" prometheus: {unserved}")
+                clock.advance(TRY_AGAIN_S)
+                _tick(telemetry)
+            listener.close()
+            _tick(telemetry)
+            assert telemetry.status()["prometheus"] is None, "not before it is due"
+            clock.advance(TRY_AGAIN_S)
+            _tick(telemetry)
+            url = telemetry.status()["prometheus"]
+            assert telemetry.status()["prometheus_problem"] is None
+            assert "sidecar_daemon_loop_timestamp_seconds" in _scrape(url)
+        finally:
+            telemetry.shutdown(5)
+    with pytest.raises(OSError):
+        _scrape(url)
+
+
+def _tick(telemetry: Telemetry) -> None:
+    """As the daemon does every second; what was begun has ended when it returns."""
+    telemetry.loop_alive()
+    for thread in threading.enumerate():
+        if thread.name == "metrics-port":
+            thread.join()
 
 
 def test_off_unless_asked_for() -> None:

@@ -55,14 +55,18 @@ class World:
     def endpoint_checks(self, endpoint: str | None, **said: Any) -> list[Check]:
         """Beside a daemon that says of its traces that they go there."""
         signals = {} if endpoint is None else {"traces": {"endpoint": endpoint, **said}}
+        return self.checks_beside("endpoint", {"telemetry": {"signals": signals}})
+
+    def checks_beside(self, name: str, status: dict[str, Any]) -> list[Check]:
+        """Beside a daemon whose status is that."""
         (self.folder / "run").mkdir(mode=0o700, exist_ok=True)
         path = self.environ["SIDECAR_SOCKET"]
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(path)
             listener.listen()
-            threading.Thread(target=_answer, args=(listener, {"telemetry": {"signals": signals}}), daemon=True).start()
+            threading.Thread(target=_answer, args=(listener, status), daemon=True).start()
             try:
-                return self.checks("endpoint")
+                return self.checks(name)
             finally:
                 listener.shutdown(socket.SHUT_RDWR)
                 os.unlink(path)
@@ -150,6 +154,14 @@ class TestChain:
     @pytest.mark.parametrize(("version", "status"), [(__version__, OK), ("0.0.1", PROBLEM)])
     def test_the_daemons_version(self, version: str, status: str) -> None:
         assert check_chain._of_running({"version": version, "pid": 1}, "/s").status == status
+
+    def test_a_daemon_that_cannot_have_its_port(self, world: World) -> None:
+        problem = "http://127.0.0.1:9464/metrics is not served: Address already in use"
+        status = {"version": __version__, "pid": 1, "telemetry": {"prometheus_problem": problem, "problem_count": 1}}
+        answers, unserved, _ = world.checks_beside("daemon", status)
+        assert answers.status == OK
+        assert (unserved.status, unserved.text) == (PROBLEM, problem)
+        assert unserved.mend.startswith("`ss -ltnp 'sport = :9464'`, as root, says who has the port; once it is free")
 
     def test_an_endpoint_that_takes_connections(self, world: World) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -269,7 +281,8 @@ class TestAgents:
             edits = AGENTS["codex"].planned(world.places, PROJECT)
             changes.apply(edits, records.load(world.places, "codex", PROJECT))
         check = world.check("codex")
-        assert (check.status, check.mend) == (NOTE, "`sidecar setup codex --scope project --undo`")
+        mend = "put codex on PATH; or take it out: `sidecar setup codex --scope project --undo`"
+        assert (check.status, check.mend) == (NOTE, mend)
 
     def test_settings_that_are_not_understood(self, world: World) -> None:
         world.program("claude")

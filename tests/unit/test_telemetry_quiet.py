@@ -2,6 +2,8 @@
 
 import logging
 
+import pytest
+
 from sidecar.telemetry.quiet import Problems
 from sidecar.testing import FakeClock
 
@@ -30,3 +32,26 @@ def test_only_the_last_ones_are_kept() -> None:
     assert len(problems.recent) == 20
     assert problems.recent[-1].endswith(" problem 99")
     assert problems.count == 100
+
+
+def test_what_comes_again_and_again_pushes_out_nothing_else() -> None:
+    problems = Problems(lambda: 0)
+    problems.add("prometheus: not served")
+    for number in range(100):
+        for signal in ("traces", "logs"):
+            problems.add(f"{signal}: refused")
+            problems.add(f"{signal}: refused; next try in {number} s")
+    assert len(problems.recent) == 20
+    assert problems.recent[0] == "1970-01-01T00:00:00Z prometheus: not served"
+    assert problems.recent[-2:] == [
+        "1970-01-01T00:00:00Z logs: refused (100 times)",
+        "1970-01-01T00:00:00Z logs: refused; next try in 99 s",
+    ]
+
+
+def test_each_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    problems = Problems()
+    for _ in range(3):
+        problems.add("traces: refused")
+        problems.add("logs: refused")
+    assert [record.getMessage() for record in caplog.records] == ["traces: refused", "logs: refused"]
