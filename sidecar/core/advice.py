@@ -168,7 +168,8 @@ def advice(found: "Mapping[str, Any]") -> list[str]:
     verdict = str(found["verdict"])
     leaf = found.get("leaf")
     pid, program = (found.get("pid"), None) if leaf is None else (leaf["pid"], leaf["program"])
-    end = f"sidecar cancel {found['commandId']}" if "commandId" in found else f"kill {found.get('pid', 'PID')}"
+    kill = "kill -KILL" if verdict == "stopped" else "kill"  # another signal waits until it is continued
+    end = f"sidecar cancel {found['commandId']}" if "commandId" in found else f"{kill} {found.get('pid', 'PID')}"
     return [text for text in (found.get("hint") or first(verdict, program, pid=pid), then(verdict, end)) if text]
 
 

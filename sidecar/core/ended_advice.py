@@ -9,7 +9,7 @@ from sidecar.core.lifecycle import SIGNAL, VERDICT
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the 7 ms of importing typing
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 AFTER = {
@@ -32,6 +32,7 @@ AFTER = {
     "cancelled, by a signal": "Ask the sender of the signal, if that was not meant: as a rule it is the agent, whose "
     "own time was up, or whose user interrupted it.",
     "cancelled, by a rule": "See whether the rule is right: `sidecar config show` says where `on_verdict` is set.",
+    "cancelled, and not all died of SIGKILL": "See what holds what did not die: {whys}.",
     "spawn_failed": "Look for the program as the agent does: `command -v {program}`. ENOENT: there is none of that "
     "name on its PATH; EACCES: it may not be executed.",
     "lost": "See whether it runs on without its supervisor, which was killed or fell with the host: `ps -o "
@@ -50,6 +51,7 @@ _OPEN = {
     "pid": "PID",
     "pids": "PIDS",
     "commas": "PIDS",
+    "whys": "`sidecar why PID`",
     "program": "PROGRAM",
     "since": "BEGIN",
     "until": "END",
@@ -80,8 +82,11 @@ def ended_advice(found: "Mapping[str, Any]") -> list[str]:
                 until=None if ended_s is None else ended_s + _AROUND_S,
             )
         )
-    pids = [str(one).partition(" ")[0] for one in found.get("outputHeldBy", ())]
-    holders = [pid for pid in pids if pid.isdecimal()]
+    survivors = _pids((found.get("stop") or {}).get("survivors", ()))
+    if survivors:
+        whys = ", ".join(f"`sidecar why {pid}`" for pid in survivors)
+        told.append(fill("cancelled, and not all died of SIGKILL", whys=whys))
+    holders = _pids(found.get("outputHeldBy", ()))
     if holders:
         text = fill("exited, and left what holds its output", pids=" ".join(holders), commas=",".join(holders))
         told.append(text)
@@ -102,6 +107,12 @@ def _name(found: "Mapping[str, Any]") -> str | None:
     if reason == "signaled" and found.get("signal") in _CRASHES:
         return "signaled, by a crash"
     return reason if reason in AFTER else None
+
+
+def _pids(named: "Sequence[str]") -> list[str]:
+    """Of texts that begin with one: `4711 sleep: stdout`."""
+    pids = [str(one).partition(" ")[0] for one in named]
+    return [pid for pid in pids if pid.isdecimal()]
 
 
 def _plain(program: object) -> str | None:

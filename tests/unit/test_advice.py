@@ -85,6 +85,11 @@ def test_what_the_look_suggests_comes_first() -> None:
     assert told == ["Do this.", "If nobody needs it: `sidecar cancel 01a2`."]
 
 
+def test_what_is_stopped_ends_by_no_signal_but_kill() -> None:
+    assert "`kill -KILL 7`" in advice({"verdict": "stopped", "pid": 7})[1]
+    assert "`kill 7`" in advice({"verdict": "sleeping", "pid": 7})[1]
+
+
 def test_a_verdict_of_a_newer_supervisor_gets_that_of_unknown() -> None:
     assert advice({"verdict": "quantum_wait", "pid": 7})[0] == first("unknown", pid=7)
 

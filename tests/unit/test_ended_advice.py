@@ -75,5 +75,10 @@ def test_what_holds_its_output_is_named() -> None:
     assert "`kill 4712 4713`" in found
 
 
+def test_what_did_not_die_is_named() -> None:
+    stop = {"askedBy": "cancel", "survivorCount": 1, "survivors": ["4713 dd (D, uninterruptible)"]}
+    assert "See what holds what did not die: `sidecar why 4713`." in told(reason="timeout", stop=stop)
+
+
 def test_a_program_of_any_name_is_not_pasted() -> None:
     assert "`command -v PROGRAM`" in told(reason="spawn_failed", program="$(reboot)")
