@@ -107,11 +107,15 @@ class Story:
         if kind == "command_settled":
             part.settled_reason = record["reason"]
             return Fact(at_s, FRAME, part.name, _settled_text(record))
+        if kind == "verdict":
+            evidence = "".join(f": {text}" for text in record.get("evidence", ())[:1])
+            return Fact(at_s, FRAME, part.name, f"verdict {record['verdict']}{evidence}")
         if "_meta" in record:
             part.beat_frames += 1
             if part.settled_reason is not None:
                 part.faults.append("a heartbeat after the end")
-            return Fact(at_s, FRAME, part.name, _beat_text(part.beat_frames, record["_meta"]["shellProgress"]))
+            text = _beat_text(part.beat_frames, record["_meta"]["shellProgress"])
+            return Fact(at_s, FRAME, part.name, text + _verdict_text(record["_meta"].get("sidecar", {}).get("verdict")))
         return None
 
     def span(self, span: "ReceivedSpan", at_s: float) -> Fact | None:
@@ -128,7 +132,8 @@ class Story:
         if role == "heartbeat":
             part.heartbeat_spans += 1
             covered_s = (span.end_unix_ns - span.start_unix_ns) / 1e9
-            return Fact(at_s, SPAN, part.name, f"{span.name}, covers {covered_s:.1f} s of silence")
+            text = f"{span.name}, covers {covered_s:.1f} s of silence"
+            return Fact(at_s, SPAN, part.name, text + _verdict_text(span.attributes.get("sidecar.verdict")))
         return Fact(at_s, SPAN, part.name, f"{span.name}, child of the command's span {span.parent_span_id[:8]}...")
 
     def metrics(self, points: Sequence["ReceivedMetric"], at_s: float) -> Fact | None:
@@ -156,7 +161,8 @@ class Story:
         part = self._by_trace.get(record.trace_id)
         if part is None:
             return None
-        return Fact(at_s, LOG, part.name, f"event {record.event_name} ({record.severity or 'no severity'})")
+        text = f"event {record.event_name} ({record.severity or 'no severity'})"
+        return Fact(at_s, LOG, part.name, text + _verdict_text(record.attributes.get("sidecar.verdict")))
 
     def exited(self, part: Part, exit_code: int, at_s: float) -> Fact:
         part.exit_code = exit_code
@@ -198,6 +204,10 @@ def _beat_text(number: int, progress: Mapping[str, Any]) -> str:
     if "lastOutputAgeMs" in progress:
         return f"{text}, last output {progress['lastOutputAgeMs'] / 1000:.1f} s ago"
     return f"{text}, no output yet"
+
+
+def _verdict_text(verdict: object) -> str:
+    return "" if verdict is None else f", verdict {verdict}"
 
 
 def _settled_text(record: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ def in_words(found: Mapping[str, Any], subject: str, *, is_over: bool = False) -
 def opening(found: Mapping[str, Any], subject: str) -> str:
     """Of a running command: its age, and that of its output."""
     silent = span_text(int(found["lastOutputAgeMs"] if "lastOutputAgeMs" in found else found["elapsedMs"]))
-    output = f"its last output was {silent} ago" if found.get("hasOutput") else f"it has written nothing for {silent}"
+    output = f"its last output was {silent} ago" if found.get("hasOutput") else f"no output was seen for {silent}"
     return f"{printable(subject)} has run for {span_text(int(found['elapsedMs']))}; {output}."
 
 

@@ -37,6 +37,7 @@ _GAP_NS = 2_000_000_000
 _PRESSING_AT_MOST = 4
 """Looks in close succession after which a verdict that never comes twice is left for the next beat."""
 _WITHOUT_BEATS_NS = 10_000_000_000
+_S_IFMT, _S_IFCHR = 0o170000, 0o020000
 _STUCK_NS = 15_000_000_000
 """A look that takes longer hangs in the kernel: then that is what we say."""
 
@@ -83,6 +84,7 @@ class Looking:
         self._pressing = 0
         self._looked_at_silence_ns = -1
         self._ended = False
+        self._uncounted = uncounted(proc)
         if not posix.access(f"{proc}/self/stat", posix.R_OK):
             self._unable = "there is no /proc here to look at: only output and exit can be seen"
             return
@@ -221,11 +223,14 @@ class Looking:
     def _offer(self, verdict: "Verdict", now_ns: int) -> bool:
         """True: it is the one that is published now."""
         from sidecar.core.published import PublishedVerdict, with_repeats
+        from sidecar.core.records import replace
 
         if self._published is None:
             self._published = PublishedVerdict()
         if self.repeats is not None:
             verdict = with_repeats(verdict, self.repeats.words(now_ns))
+        if self._uncounted:
+            verdict = replace(verdict, unseen=(*self._uncounted, *verdict.unseen))
         if self._published.offer(verdict, now_ns):
             self._tell(self.fields(now_ns), now_ns)
         is_confirmed = self._published.current is verdict
@@ -280,3 +285,19 @@ class Looking:
         verdict = Verdict("unknown", UNSURE, None, (why,), alive=self._child.status is None)
         self._offer(verdict, now_ns)
         self._offer(verdict, now_ns)
+
+
+def uncounted(proc: str = "/proc") -> tuple[str, ...]:
+    """What the command writes without our seeing it, a sentence for each of stdout and stderr that is a device but no
+    terminal: the agent's own goes to the command (supervisor/streams.py), and none of what it takes can be counted."""
+    found = []
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+        try:
+            is_device = posix.fstat(descriptor).st_mode & _S_IFMT == _S_IFCHR
+            # One that is not inherited is a plug of ours: the command finds it closed.
+            if is_device and not posix.isatty(descriptor) and posix.get_inheritable(descriptor):
+                target = posix.readlink(f"{proc}/self/fd/{descriptor}")
+                found.append(f"what it writes to {name} ({target}): there it is not counted, in a pipe or a file it is")
+        except OSError:
+            continue
+    return tuple(found)

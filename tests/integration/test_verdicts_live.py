@@ -16,8 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from supervised import Installation, on_linux, until
-from verdict_watch import Record, watched
+from supervised import WAIT_S, Installation, on_linux, until
+from verdict_watch import Record, Watched, watched
+
+from sidecar.daemon import client
 
 pytestmark = on_linux
 # With a look of its own, after two seconds of silence; not with the first beat, after ten.
@@ -254,9 +256,7 @@ def test_a_server_that_answers_late_is_waited_for_whatever_rules_there_are_for_p
 ) -> None:
     """A SQL probe: silent for three times as long as either rule allows, and then it has its answer."""
     client_code = (
-        "import socket, sys\n"
-        "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
-        "s.send(b'q'); s.recv(9)\n"
+        "import socket, sys\ns = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\ns.send(b'q'); s.recv(9)\n"
     )
     flags = ("--on-verdict", "may_be_hung:2s=cancel", "--on-verdict", "needs_someone:2s=cancel")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -278,3 +278,28 @@ def test_a_rule_that_is_none_is_one_line_and_nothing_is_started(sidecar: Install
     assert (ended.status, ended.stdout) == (125, b"")
     assert ended.stderr.count(b"\n") == 1
     assert b"awaiting_input:60s=cancel" in ended.stderr
+
+
+def test_output_into_a_device_is_said_not_to_be_seen(sidecar: Installation) -> None:
+    """What talks there all the time looks silent: nobody is to take that for a fact about the command."""
+    with watched(sidecar, "sh", "-c", "while :; do echo x; sleep 0.1; done", stdout=subprocess.DEVNULL) as command:
+        (unseen,) = command.verdict()["unseen"]
+        assert unseen.startswith("what it writes to stdout (/dev/null): ")
+        told = subprocess.run(
+            [str(sidecar.script), "explain", str(command.listed()["commandId"])], env=sidecar.environ,
+            capture_output=True, text=True, check=True, timeout=WAIT_S,
+        ).stdout  # fmt: skip
+        assert "no output was seen for" in told.partition("\n")[0]
+        assert f"not seen    {unseen}" in told
+
+
+@pytest.mark.parametrize("closing", ["", ">&-"])
+def test_a_closed_stream_is_no_device(sidecar: Installation, closing: str) -> None:
+    """There is a plug of ours in its place."""
+    call = f"exec {sidecar.script} run --tool-call-id closed -- sleep 300 {closing}"
+    with (
+        client.subscribe(sidecar.environ["SIDECAR_SOCKET"], {"toolCallId": "closed"}) as subscription,
+        sidecar.started("/bin/sh", "-c", call, bare=True) as process,
+    ):
+        found = Watched(sidecar, process, subscription, "closed").verdict("sleeping")
+        assert "unseen" not in found

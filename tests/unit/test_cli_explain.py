@@ -78,7 +78,7 @@ def test_programs_get_the_record_and_the_words(capsys: pytest.CaptureFixture[str
 def test_one_that_is_not_silent_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "01a23641-2a2b"]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "make (pid 12) has run for 0.4s; it has written nothing for 0.4s."
+    assert first == "make (pid 12) has run for 0.4s; no output was seen for 0.4s."
     assert "no verdict" in second
 
 

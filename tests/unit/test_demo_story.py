@@ -176,3 +176,19 @@ def test_the_scenes_leave_time_between_the_last_heartbeat_and_the_end(scale: flo
     assert [scene.part.expected_beats for scene in (talks, silent, hangs)] == [0, 2, 1]
     assert silent.argv == ["sleep", f"{25 * scale:g}"]
     assert hangs.options == ["--timeout", "15s" if scale == 1.0 else "3s"]
+
+
+def test_the_verdict_is_told_by_each_way_it_comes() -> None:
+    story = Story([Part("silent", "-- sleep 15", TRACE_ID, 0, "exited", 1)], 4.0)
+    said = {"type": "verdict", "toolCallId": CALL_ID, "verdict": "sleeping", "evidence": ["sleeps, asked for 15 s"]}
+    beat = {**BEAT, "_meta": {"shellProgress": {"elapsedMs": 10_000}, "sidecar": {"verdict": "sleeping"}}}
+    facts = [
+        story.frame(said, 3.5),
+        story.span(span("heartbeat", **{"sidecar.verdict": "sleeping"}), 4.0),
+        story.frame(beat, 10.0),
+    ]
+    assert [fact.text for fact in facts if fact is not None] == [
+        "verdict sleeping: sleeps, asked for 15 s",
+        "sidecar.heartbeat, covers 10.0 s of silence, verdict sleeping",
+        "heartbeat 1: running for 10.0 s, no output yet, verdict sleeping",
+    ]

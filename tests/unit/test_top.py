@@ -319,7 +319,7 @@ class TestLive:
     def test_explaining_and_back(self) -> None:
         live = self.live()
         assert self.press(live, "enter")
-        assert (live.ui.page or [])[0] == "npm (pid 4711) has run for 1m00s; it has written nothing for 1m00s."
+        assert (live.ui.page or [])[0] == "npm (pid 4711) has run for 1m00s; no output was seen for 1m00s."
         assert "evidence    a futex" in (live.ui.page or [])
         assert f"command     {HUNG['commandId']}" in (live.ui.page or [])
         assert self.press(live, "down", "q")
