@@ -15,6 +15,7 @@ import click
 from sidecar.cli.errors import complain
 from sidecar.cli.parameters import daemon_socket, socket_options
 from sidecar.cli.which import one_command
+from sidecar.core.command_ids import typed_id
 from sidecar.core.duration import format_duration
 from sidecar.core.errors import UsageError
 from sidecar.core.receipt import sent_in_words
@@ -54,10 +55,12 @@ def cancel(
     """Stop a running command: TERM to its whole tree, KILL after its --kill-after.
 
     COMMAND_ID is the command's id, or as much of its beginning as no other command has, of those that run and those
-    that have ended lately; `sidecar ps` shows it. Asked for a second time, KILL goes out at once. A command whose
+    that have ended lately; `sidecar ps` shows it. The id of a trace does, if the trace has only this command: else
+    nothing is stopped, and those that run are named. Asked for a second time, KILL goes out at once. A command whose
     supervisor was stopped (Ctrl-Z) is continued.
     """
     path = daemon_socket(socket, config_path)
+    command_id = typed_id(command_id)
     if len(command_id) < _WHOLE_CHARS:
         # The daemon knows those that have ended since its start. The history knows what ended before.
         command_id = str(one_command(command_id, path, config_path)["commandId"])

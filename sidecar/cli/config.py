@@ -55,7 +55,7 @@ def _check(config_path: str | None) -> int:
 
 
 def _path(config_path: str | None) -> None:
-    """Which files are looked at, strongest first, and the compiled snapshot of them."""
+    """Which files are looked at, strongest first; and their snapshot."""
     for role, path in config_files.candidates(os.environ, config_path):
         click.echo(f"{role:8}  {printable(path)}  {_state_of(role, path)}")
     compiled = snapshot.snapshot_file(os.environ)

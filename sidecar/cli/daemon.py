@@ -60,7 +60,7 @@ def run(socket_fd: int | None, config_path: str | None, **values: object) -> Non
 
 
 @_with_config
-@daemon.command("start")
+@daemon.command("start", short_help="Start a detached daemon, and wait until it answers.")
 @settings_options(DAEMON)
 def start(config_path: str | None, **values: object) -> None:
     """Start a detached daemon, unless one runs already, and wait until it answers."""

@@ -9,14 +9,15 @@ from typing import Any, Final
 import click
 
 from sidecar.cli.errors import complain
-from sidecar.cli.parameters import config_parameter, daemon_socket
+from sidecar.cli.parameters import config_parameter, daemon_socket, filter_option
 from sidecar.cli.ps import span_text
-from sidecar.cli.tables import Layout, print_table, unique_prefixes, word
-from sidecar.cli.which import ended_ids, latest
+from sidecar.cli.tables import Layout, print_table, word
+from sidecar.cli.which import latest, running_ids, short_ids
 from sidecar.core.errors import DaemonUnavailable, UsageError
+from sidecar.core.text_filter import fits
 from sidecar.core.values import parse_duration, printable
 from sidecar.core.verdict_names import ALL, GROUPS
-from sidecar.daemon.client import request, status
+from sidecar.daemon.client import status
 
 Record = Mapping[str, Any]
 
@@ -42,6 +43,7 @@ def _with_config(command: click.Command) -> click.Command:
 @_with_config
 @click.command("history", short_help="What ran here lately, with verdicts and the longest silence.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@filter_option
 @click.option("--program", metavar="NAME", help="Only this program.")
 @click.option("--session-id", metavar="ID", help="Only this session.")
 @click.option(
@@ -51,6 +53,7 @@ def _with_config(command: click.Command) -> click.Command:
 @click.option("--json", "as_json", is_flag=True, help="For programs: one array, with everything that is kept.")
 def history(
     limit: int,
+    text: str,
     program: str | None,
     session_id: str | None,
     verdict: str | None,
@@ -63,15 +66,13 @@ def history(
     SILENT is the longest time without output, HOW the way it ended, LAST VERDICT why it was silent when it was looked
     at last. `sidecar explain COMMAND_ID` says more. The daemon keeps the last 10000 commands (`history_max_commands`).
     """
-    wanted = _conditions(program, session_id, verdict, silent_for)
+    wanted = _conditions(program, session_id, verdict, silent_for, text)
     records = latest(config_path, _SEARCHED if wanted else limit)
     found = [record for record in records if all(condition(record) for condition in wanted)][:limit]
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif found:
-        ids = [str(record.get("commandId", "")) for record in found]
-        others = [*ended_ids(config_path), *_running(config_path)]
-        _print_table(found, unique_prefixes(ids, others), time.time_ns() // 1_000_000)
+        print_ended(found, config_path)
     else:
         complain("no such command has ended" if records else "no command has ended yet")
     if missing := _missing(config_path):
@@ -120,9 +121,11 @@ def cells(record: Record, command_id: str, now_unix_ms: int) -> tuple[str, ...]:
 
 
 def _conditions(
-    program: str | None, session_id: str | None, verdict: str | None, silent_for: str | None
+    program: str | None, session_id: str | None, verdict: str | None, silent_for: str | None, text: str = ""
 ) -> list[Callable[[Record], bool]]:
     conditions: list[Callable[[Record], bool]] = []
+    if text:
+        conditions.append(lambda record: fits(record, text))
     if program is not None:
         conditions.append(lambda record: record.get("program") == program)
     if session_id is not None:
@@ -145,16 +148,11 @@ def _verdicts(record: Record) -> set[str]:
     return named | {str(record.get("verdict"))}
 
 
-def _running(config_path: str | None) -> list[str]:
-    """The ids of what runs, if a daemon says so."""
-    try:
-        answers = list(request(daemon_socket(None, config_path), "list", timeout_s=_STATUS_S))
-    except DaemonUnavailable:
-        return []
-    return [str(answer["commandId"]) for answer in answers if "commandId" in answer]
-
-
-def _print_table(records: Sequence[Record], ids: Sequence[str], now_unix_ms: int) -> None:
+def print_ended(records: Sequence[Record], config_path: str | None) -> None:
+    """A table of them. Their ids are as long as `explain` needs them."""
+    now_unix_ms = time.time_ns() // 1_000_000
+    whole = [str(record.get("commandId", "")) for record in records]
+    ids = short_ids(whole, running_ids(daemon_socket(None, config_path)), config_path)
     rows = [cells(record, command_id, now_unix_ms) for record, command_id in zip(records, ids, strict=True)]
     went_well = [record.get("reason") == "exited" and record.get("exitCode") == 0 for record in records]
     print_table(LAYOUT, rows, ["" if well else "yellow" for well in went_well])

@@ -83,6 +83,12 @@ def socket_options(function: F) -> F:
     return function
 
 
+def filter_option(function: F) -> F:
+    """--filter as `text`, for a verb that lists commands: see `core.text_filter`."""
+    meaning = "Only commands that have this in a program's name, an id (their trace's too) or a verdict."
+    return click.option("--filter", "text", default="", metavar="TEXT", help=meaning)(function)
+
+
 def daemon_socket(socket: str | None, config_path: str | None) -> str:
     """The path of the daemon's socket by flag, variable, file or default; where nobody is at the default, that of
     another daemon of this user. Raises UsageError."""

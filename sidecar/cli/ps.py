@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sidecar.cli.errors import complain
-from sidecar.cli.parameters import daemon_socket, socket_options
-from sidecar.cli.tables import MIN_ID_CHARS, Layout, print_table, unique_prefixes, word
-from sidecar.cli.which import ended_ids
+from sidecar.cli.parameters import daemon_socket, filter_option, socket_options
+from sidecar.cli.tables import Layout, print_table, word
+from sidecar.cli.which import short_ids
 from sidecar.core.errors import NoDaemon
+from sidecar.core.text_filter import fits
 from sidecar.daemon.client import request
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ LAYOUT = Layout(
 
 
 @click.command("ps", short_help="List what runs now: for how long, and how old its output is.")
+@filter_option
 @click.option("--json", "as_json", is_flag=True, help="For programs: one array of the daemon's own records.")
 @socket_options
-def ps(as_json: bool, socket: str | None, config_path: str | None) -> None:
+def ps(text: str, as_json: bool, socket: str | None, config_path: str | None) -> None:
     """List the commands that run now.
 
     RUNS is the time since the start, SILENT that since the last output (or since the start, where there was
@@ -44,14 +46,15 @@ def ps(as_json: bool, socket: str | None, config_path: str | None) -> None:
     except NoDaemon as error:
         complain(str(error))
         answers = []
-    commands = [answer for answer in answers if answer.get("type") == "command"]
+    running = [answer for answer in answers if answer.get("type") == "command"]
+    commands = [command for command in running if fits(command, text)]
     commands.sort(key=lambda command: -int(command.get("elapsedMs", 0)))
     if as_json:
         click.echo(json.dumps(commands, indent=2))
     elif commands:
-        _print_table(commands, config_path)
+        print_running(commands, [str(command.get("commandId", "")) for command in running], config_path)
     elif answers:
-        complain("no command is running")
+        complain("nothing fits the filter" if running else "no command is running")
 
 
 def cells(command: "Record", command_id: str = "") -> tuple[str, ...]:
@@ -97,9 +100,8 @@ def _verdict(command: "Record") -> str:
     return f"{verdict} {span_text(int(command['sinceMs']))}{repeats}"
 
 
-def _print_table(commands: Sequence["Record"], config_path: str | None) -> None:
-    whole = [str(command.get("commandId", "")) for command in commands]
-    oldest = min(whole)[:MIN_ID_CHARS]  # of what ended before it started nothing begins alike
-    ids = unique_prefixes(whole, ended_ids(config_path, oldest))
+def print_running(commands: Sequence["Record"], running: Sequence[str], config_path: str | None) -> None:
+    """A table of them. `running`: the ids of all that run."""
+    ids = short_ids([str(command.get("commandId", "")) for command in commands], running, config_path)
     rows = [cells(command, command_id) for command, command_id in zip(commands, ids, strict=True)]
     print_table(LAYOUT, rows, ["yellow" if command.get("silent") else "" for command in commands])

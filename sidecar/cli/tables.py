@@ -41,7 +41,7 @@ def print_table(layout: Layout, rows: Sequence[Row], styles: Sequence[str]) -> N
     from rich.console import Console
     from rich.text import Text
 
-    room = Console(file=sys.stdout).width if is_terminal(sys.stdout) else None
+    room = terminal_columns()
     widths = column_widths(layout, rows, room)
     # Not rich's Table, which takes 6 s for the 10,000 rows that the history may have.
     lines = [Text(_line(layout, layout.names, widths))]
@@ -53,6 +53,15 @@ def print_table(layout: Layout, rows: Sequence[Row], styles: Sequence[str]) -> N
 def is_terminal(stream: TextIO | None) -> bool:
     """None is one that was closed before we began."""
     return stream is not None and stream.isatty()
+
+
+def terminal_columns() -> int | None:
+    """The width of the terminal that stdout is; None where it is none."""
+    if not is_terminal(sys.stdout):
+        return None
+    from rich.console import Console
+
+    return Console(file=sys.stdout).width
 
 
 def _line(layout: Layout, cells: Row, widths: Mapping[int, int]) -> str:

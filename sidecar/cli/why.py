@@ -14,6 +14,7 @@ import click
 from collectors import Looker, observe
 from sidecar.cli.explain import with_words
 from sidecar.cli.verdict_words import in_words
+from sidecar.cli.wrapping import say
 from sidecar.core.errors import UsageError
 from sidecar.core.finding import Verdict
 from sidecar.core.published import PublishedVerdict
@@ -44,7 +45,7 @@ def why(pid: int, as_json: bool) -> None:
         click.echo(json.dumps(with_words(found, subject), indent=2))
         return
     for line in in_words(found, subject):
-        click.echo(line)
+        say(line)
     if not is_confirmed:
         click.echo(f"            (each of {PAIRS_AT_MOST} looks found something else; this is the last)")
 

@@ -85,6 +85,12 @@ class History:
         begins_so = "WHERE substr(id, 1, ?) = ? COLLATE NOCASE ORDER BY number DESC LIMIT ?"
         return self._select(begins_so, (len(prefix), prefix, limit))
 
+    def of_trace(self, trace_id: str) -> list[Record]:
+        """Those of a trace, the latest first. `trace_id`: 32 hex digits in lower case."""
+        # Not json_extract, which an old SQLite may lack; and a program may be named like a line of a record.
+        found = self._select("WHERE instr(record, ?) ORDER BY number DESC", (f'"traceId":"{trace_id}"',))
+        return [record for record in found if record.get("traceId") == trace_id]
+
     def ids(self, since: str) -> list[str]:
         """All ids that are `since` in order, or behind."""
         try:

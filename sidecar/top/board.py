@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sidecar.core.verdict_names import group_of
+from sidecar.cli.tables import MIN_ID_CHARS, unique_prefixes
+from sidecar.core.text_filter import fits, group_now
 
 Record = Mapping[str, Any]
 
@@ -18,9 +19,11 @@ _TROUBLE: Final = ("may_be_hung", "needs_someone", "unknown", "waiting", "workin
 
 @dataclass(slots=True)
 class Row:
-    """One running command. `rates` are bytes a second of output, one for each update, the latest last."""
+    """One running command. `rates` are bytes a second of output, one for each update, the latest last. `short_id` is as
+    much of its id as no other command has."""
 
     record: Record
+    short_id: str = ""
     cpu_percent: float | None = None
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_KEPT))
 
@@ -35,11 +38,8 @@ class Row:
 
     @property
     def group(self) -> str | None:
-        """Of its verdict; None where there is none now. One whose supervisor says nothing any more needs someone."""
-        if "heartbeatDelayMs" in self.record:
-            return "needs_someone"
-        verdict = self.record.get("verdict")
-        return None if verdict is None else str(self.record.get("group", group_of(verdict)))
+        """Of its verdict; None where there is none now."""
+        return group_now(self.record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,8 @@ class Board:
         self.heard_s: float | None = None
         """When the daemon was heard last."""
         self._rows: dict[str, Row] = {}
+        self._ended_ids: set[str] = set()
+        """Of what has ended, those that may begin as one that runs."""
 
     def update(self, records: Iterable[Record], now_s: float) -> None:
         """All commands that run now."""
@@ -77,6 +79,7 @@ class Board:
                 row.rates.append(max(0, grown) / since_s)
             row.record = record
             self._rows[row.id] = row
+        self._shorten()
         self.problem, self.heard_s = None, now_s
 
     def settle(self, record: Record, now_s: float) -> None:
@@ -84,6 +87,11 @@ class Board:
         row = self._rows.pop(str(record["commandId"]), None)
         known = {} if row is None else {"program": row.record.get("program")}
         self.ended.appendleft(Ended({**known, **record}, now_s))
+        self._ended_ids.add(str(record["commandId"]))
+
+    def know_ended(self, ids: Iterable[str]) -> None:
+        """The ids of what ended before anybody looked."""
+        self._ended_ids.update(ids)
 
     def remember(self, records: Iterable[Record], now_s: float, now_unix_ms: int) -> None:
         """What ended before anybody looked, from the history, the latest first; only what is of now."""
@@ -106,8 +114,7 @@ class Board:
 
     def rows(self) -> list[Row]:
         """Those that fit the filter, in order."""
-        wanted = self.filter.lower()
-        found = [row for row in self._rows.values() if not wanted or wanted in _searched(row)]
+        found = [row for row in self._rows.values() if not self.filter or fits(row.record, self.filter)]
         return sorted(found, key=lambda row: _order(self.sort, row))
 
     def row(self) -> Row | None:
@@ -127,12 +134,12 @@ class Board:
     def next_sort(self) -> None:
         self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
 
-
-def _searched(row: Row) -> str:
-    keys = ("program", "commandId", "toolCallId", "toolName", "sessionId", "verdict", "traceId")
-    return " ".join(
-        [*(str(row.record.get(key, "")) for key in keys), row.group or "", str(row.record.get("pid"))]
-    ).lower()
+    def _shorten(self) -> None:
+        begin = {command_id[:MIN_ID_CHARS] for command_id in self._rows}
+        self._ended_ids = {command_id for command_id in self._ended_ids if command_id[:MIN_ID_CHARS] in begin}
+        short_ids = unique_prefixes(list(self._rows), self._ended_ids)
+        for row, short_id in zip(self._rows.values(), short_ids, strict=True):
+            row.short_id = short_id
 
 
 def _order(sort: str, row: Row) -> tuple[Any, ...]:

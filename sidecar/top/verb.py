@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from sidecar.cli.errors import complain
-from sidecar.cli.parameters import daemon_socket, socket_options
-from sidecar.cli.tables import is_terminal
-from sidecar.cli.which import latest
+from sidecar.cli.parameters import daemon_socket, filter_option, socket_options
+from sidecar.cli.tables import is_terminal, terminal_columns
+from sidecar.cli.which import ended_ids, latest
 from sidecar.core.errors import DaemonSilent, DaemonUnavailable, NoDaemon, SidecarError, UsageError
 from sidecar.core.values import parse_duration
 from sidecar.daemon import client
@@ -29,9 +29,7 @@ _NO_TERMINALS = ("", "dumb", "unknown")
 @click.option("--json", "as_json", is_flag=True, help="For programs: once, as one array, with `cpuPercent`.")
 @click.option("--web", is_flag=True, help="Print the address of a web page with the same, on this machine only.")
 @click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True, help="What comes first.")
-@click.option(
-    "--filter", "text", default="", metavar="TEXT", help="Only commands that have this in a name, id or verdict."
-)
+@filter_option
 @click.option("--interval", default="1s", show_default=True, metavar="DURATION", help="How often to look.")
 @click.option("--no-color", is_flag=True, help="No colours; NO_COLOR in the environment says the same.")
 @socket_options
@@ -70,6 +68,7 @@ def top(
             complain(looked.problem)
         click.echo(json.dumps([{**row.record, "cpuPercent": row.cpu_percent} for row in looked.rows()], indent=2))
     elif once or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+        board.know_ended(ended_ids(config_path))
         _print(_look(path, board))
     elif (terminal := os.environ.get("TERM", "")) in _NO_TERMINALS:
         named = f"TERM={terminal}" if terminal else "TERM is not set"
@@ -77,6 +76,7 @@ def top(
     else:
         from sidecar.top.loop import run
 
+        board.know_ended(ended_ids(config_path))
         try:
             ended = latest(config_path, ENDED_KEPT, is_silent=True)
             board.remember(ended, time.monotonic(), time.time_ns() // 1_000_000)
@@ -119,16 +119,11 @@ def _look(path: str, board: Board) -> Board:
 
 def _print(board: Board) -> None:
     from sidecar.top.screen import ansi
-    from sidecar.top.view import Size, Ui, lines_of
+    from sidecar.top.view import printed
 
-    columns = os.get_terminal_size(sys.stdout.fileno()).columns if is_terminal(sys.stdout) else _COLUMNS_OF_A_PIPE
-    size = Size(columns or 80, board.running + 8)
-    lines = lines_of(
-        board, Ui(message=" "), size, time.monotonic(), time.strftime("%H:%M:%S"), unicode=_is_unicode()
-    )
-    for line in lines:
-        line.stylize("not reverse")
-    click.echo("\n".join(ansi(line, size.columns, colour=False).rstrip() for line in lines).rstrip())
+    columns = terminal_columns() or _COLUMNS_OF_A_PIPE
+    for line in printed(board, columns, time.monotonic(), time.strftime("%H:%M:%S"), unicode=_is_unicode()):
+        click.echo(ansi(line, columns, colour=False).rstrip())
 
 
 def _is_unicode() -> bool:

@@ -1,19 +1,21 @@
 """A board as lines for a terminal. Pure; nothing is wider than the terminal, and colour is never all that tells.
 
-80 columns by 24 lines are enough; fewer lines show fewer commands, more columns show the ids too. Widths are those of
-terminals, in which a letter of Chinese is two columns wide.
+80 columns by 24 lines are enough; fewer lines show fewer commands, more columns show the ids too. What is `printed`
+once has them always: nobody can press a key there. Widths are those of terminals, in which a letter of Chinese is two
+columns wide.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from sidecar.cli.history import ending
 from sidecar.cli.ps import span_text
-from sidecar.cli.tables import cut
+from sidecar.cli.tables import MIN_ID_CHARS, cut
+from sidecar.cli.wrapping import wrapped
 from sidecar.core.values import counted, printable
 from sidecar.top.board import Board, Ended, Row
 
@@ -26,11 +28,14 @@ _KEYS: Final = "up/down select  enter explain  c cancel  / filter  s sort  q qui
 _FEW_KEYS: Final = "q quit  enter explain  c cancel  / filter"
 """How to leave it is what a narrow terminal has room for first."""
 _ENDED_LINES: Final = 4
-_INDENTED_FROM: Final = 40
 _PROBLEM_LINES: Final = 4
 _ROOMY_LINES: Final = 16
 _REPEATS: Final = " repeats"
-_PROGRAM, _VERDICT, _SPARK, _ID = 14, 24, 10, 13
+_PROGRAM, _VERDICT, _SPARK, _CALL, _WHOLE_ID = 14, 24, 10, 24, 36
+_WIDTHS: Final = (_PROGRAM, 6, 6, _VERDICT, 4, 6, _SPARK)
+"""Of the columns before the id; of these OUTPUT, BYTES and CPU are the last."""
+_OUTPUT, _ID, _TOOL_CALL = 6, 7, 8
+_CAN_DO_WITHOUT: Final = (5, 4)
 _UNITS: Final = ("", "k", "M", "G", "T")
 
 
@@ -60,8 +65,24 @@ def lines_of(board: Board, ui: Ui, size: Size, now_s: float, clock: str, *, unic
     return lines[: size.lines]
 
 
+def printed(board: Board, columns: int, now_s: float, clock: str, *, unicode: bool = True) -> list[Text]:
+    """All commands, with their ids, in as many lines as they take: for who cannot press a key."""
+    rows = board.rows()
+    id_width = _id_width(rows)
+    shown = _shown_once(columns, id_width)
+    lines = [_title(board, columns, clock), *_state(board, Size(columns, _ROOMY_LINES), now_s)]
+    lines.append(_header(shown, id_width))
+    lines += [_row(row, shown, id_width, False, unicode=unicode) for row in rows] or [_nothing(board)]
+    for line in lines:
+        line.truncate(columns)
+    return lines
+
+
 def _board(board: Board, ui: Ui, size: Size, now_s: float, clock: str, *, unicode: bool) -> list[Text]:
-    title, header = _title(board, size.columns, clock), Text(_header(size.columns), "dim")
+    rows = board.rows()
+    id_width = _id_width(rows)
+    columns = _shown_live(size.columns, id_width)
+    title, header = _title(board, size.columns, clock), _header(columns, id_width)
     state = _state(board, size, now_s)
     if size.lines == 1 and (ui.prompt is not None or ui.message):
         return [_last(ui, size.columns)]
@@ -72,17 +93,19 @@ def _board(board: Board, ui: Ui, size: Size, now_s: float, clock: str, *, unicod
         head = ([title, *state] if board.problem is None else [*state, title])[: max(0, size.lines - 2)]
     selected = board.row()
     foot = _selected_lines(selected, size) + _ended_lines(board.ended, now_s, size) + [_last(ui, size.columns)]
-    rows = board.rows()
     room = max(1, size.lines - len(head) - len(foot))
     top = _scrolled(rows, selected, room)
-    shown = [_row(row, size.columns, selected is row, unicode=unicode) for row in rows[top : top + room]]
+    shown = [_row(row, columns, id_width, selected is row, unicode=unicode) for row in rows[top : top + room]]
     if len(rows) > top + room and room > 1:
         shown[-1] = Text(f"  ... and {len(rows) - top - room + 1} more", style="dim")
     if not rows:
-        nothing = "nothing fits the filter" if board.running else "no command is running"
-        shown = [Text(f"  {nothing}", style="dim")]
+        shown = [_nothing(board)]
     shown += [Text("")] * (room - len(shown))
     return [*head, *shown, *foot]
+
+
+def _nothing(board: Board) -> Text:
+    return Text(f"  {'nothing fits the filter' if board.running else 'no command is running'}", style="dim")
 
 
 def _title(board: Board, columns: int, clock: str) -> Text:
@@ -105,17 +128,44 @@ def _state(board: Board, size: Size, now_s: float) -> list[Text]:
     old = "" if board.heard_s is None else f", all this is {span_text(int((now_s - board.heard_s) * 1000))} old"
     nobody = "NO ANSWER" if board.is_daemon_there else "NO DAEMON"
     text = f"{nobody}{old}: {printable(board.problem)}"
-    lines = _wrapped(text, size.columns)[: _PROBLEM_LINES if size.lines >= _ROOMY_LINES else 1]
+    lines = wrapped(text, size.columns)[: _PROBLEM_LINES if size.lines >= _ROOMY_LINES else 1]
     return [Text(line, style="bold red") for line in lines]
 
 
-def _header(columns: int) -> str:
+def _id_width(rows: Sequence[Row]) -> int:
+    return min(_WHOLE_ID, max([MIN_ID_CHARS, *(cell_len(printable(row.short_id)) for row in rows)]))
+
+
+def _shown_live(columns: int, id_width: int) -> list[int]:
+    """The columns to show, by index: ids where there is room."""
+    shown = list(range(len(_WIDTHS)))
+    for index in (_ID, _TOOL_CALL):
+        if _width_of([*shown, index], id_width) <= columns:
+            shown.append(index)
+    return shown
+
+
+def _shown_once(columns: int, id_width: int) -> list[int]:
+    """The same of what is printed once: no bars of output, which take two looks, and the id before all else."""
+    shown = [*range(_OUTPUT), _ID]
+    for index in _CAN_DO_WITHOUT:
+        if _width_of(shown, id_width) > columns:
+            shown.remove(index)
+    return [*shown, _TOOL_CALL] if _width_of([*shown, _TOOL_CALL], id_width) <= columns else shown
+
+
+def _width_of(shown: Sequence[int], id_width: int) -> int:
+    widths = (*_WIDTHS, id_width, _CALL)
+    return sum(widths[index] for index in shown) + len(_GAP) * (len(shown) - 1)
+
+
+def _header(shown: Sequence[int], id_width: int) -> Text:
     cells = [f"  {'PROGRAM':<{_PROGRAM - 2}}", f"{'AGE':>6}", f"{'SILENT':>6}", f"{'VERDICT':<{_VERDICT}}"]
-    cells += [f"{'CPU':>4}", f"{'BYTES':>6}", f"{'OUTPUT':<{_SPARK}}"]
-    return _joined(cells, ["ID", "TOOL CALL"], columns)
+    cells += [f"{'CPU':>4}", f"{'BYTES':>6}", f"{'OUTPUT':<{_SPARK}}", f"{'ID':<{id_width}}", f"{'TOOL CALL':<{_CALL}}"]
+    return Text(_GAP.join(cells[index] for index in shown), "dim")
 
 
-def _row(row: Row, columns: int, selected: bool, *, unicode: bool) -> Text:
+def _row(row: Row, shown: Sequence[int], id_width: int, selected: bool, *, unicode: bool) -> Text:
     record = row.record
     verdict = str(record.get("verdict", "-"))
     held = f" {span_text(int(record['sinceMs']))}" if "sinceMs" in record else ""
@@ -134,17 +184,11 @@ def _row(row: Row, columns: int, selected: bool, *, unicode: bool) -> Text:
         f"{'-' if row.cpu_percent is None else f'{row.cpu_percent:.0f}%':>4}",
         f"{size_text(int(record.get('totalBytes', 0))):>6}",
         sparkline(list(row.rates), _SPARK, unicode=unicode),
+        set_cell_size(cut(row.short_id, id_width), id_width),
+        set_cell_size(cut(record.get("toolCallId", ""), _CALL), _CALL),
     ]
-    line = _joined(cells, [cut(row.id, _ID), cut(record.get("toolCallId", ""), 24)], columns)
+    line = _GAP.join(cells[index] for index in shown)
     return Text(line, style=_STYLES.get(row.group or "", "") + (" reverse" if selected else ""))
-
-
-def _joined(cells: list[str], further: list[str], columns: int) -> str:
-    line = _GAP.join(cells)
-    for cell, width in zip(further, (_ID, 24), strict=True):
-        if cell_len(line) + len(_GAP) + width <= columns:
-            line += _GAP + set_cell_size(cell, width)
-    return line
 
 
 def _selected_lines(row: Row | None, size: Size) -> list[Text]:
@@ -153,7 +197,7 @@ def _selected_lines(row: Row | None, size: Size) -> list[Text]:
         return []
     evidence = row.record.get("evidence") or ()
     fact = printable(str(evidence[0])) if evidence else "no verdict yet" if "verdict" not in row.record else ""
-    return [Text(""), Text(f"{cut(row.id, _ID)}  {fact}")]
+    return [Text(""), Text(f"{cut(row.short_id, _WHOLE_ID)}  {fact}")]
 
 
 def _ended_lines(ended: Sequence[Ended], now_s: float, size: Size) -> list[Text]:
@@ -180,29 +224,14 @@ def _last(ui: Ui, columns: int) -> Text:
 
 
 def _page(ui: Ui, size: Size) -> list[Text]:
-    wrapped = [part for line in ui.page or () for part in _wrapped(line, size.columns)]
+    parts = [part for line in ui.page or () for part in wrapped(line, size.columns)]
     room = max(1, size.lines - 1)
-    ui.page_top = min(ui.page_top, max(0, len(wrapped) - room))
-    shown = [Text(line) for line in wrapped[ui.page_top : ui.page_top + room]]
+    ui.page_top = min(ui.page_top, max(0, len(parts) - room))
+    shown = [Text(line) for line in parts[ui.page_top : ui.page_top + room]]
     shown += [Text("")] * (room - len(shown))
-    left = len(wrapped) - ui.page_top - room
+    left = len(parts) - ui.page_top - room
     more = f"  ({counted(left, 'more line')})" if left > 0 else ""
     return [*shown, Text(f"up/down scroll  q back{more}", style="dim")]
-
-
-def _wrapped(line: str, columns: int) -> list[str]:
-    """At blanks, where there are some."""
-    # The titles of sidecar explain are twelve wide.
-    indent = " " * 12 if len(line) > 12 and line[11] == " " and columns >= _INDENTED_FROM else ""
-    lines = []
-    while cell_len(line) > columns:
-        head = chop_cells(line, columns)[0] or line[0]  # one column is too few for some letters
-        end = len(head) if line[len(head)] == " " else head.rfind(" ")
-        if end < len(indent) or not head[:end].strip():
-            end = len(head)
-        lines.append(line[:end].rstrip())
-        line = indent + line[end:].lstrip()
-    return [*lines, line]
 
 
 def _scrolled(rows: Sequence[Row], selected: Row | None, room: int) -> int:

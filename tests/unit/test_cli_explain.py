@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.cli import which
+from sidecar.cli import which, wrapping
 from sidecar.cli.main import main
 from sidecar.cli.ps import cells
 from sidecar.cli.why import settled_verdict
@@ -41,10 +41,26 @@ SECOND = {
 }
 
 
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def daemon_knows(monkeypatch: pytest.MonkeyPatch, *commands: dict[str, object]) -> None:
+    answers = [*commands, {"type": "end", "count": len(commands)}]
+    monkeypatch.setattr(which, "request", lambda _path, _name, **_options: iter(answers))
+
+
+def history_has(*records: dict[str, object]) -> None:
+    path = default_path(os.environ)
+    assert path is not None
+    store = History(path, 100)
+    store.add((number, {"elapsedMs": 1, "reason": "exited", **record}) for number, record in enumerate(records))
+    store.close()
+
+
 @pytest.fixture(autouse=True)
 def _daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(which, "request", lambda _path, _name: iter([FIRST, SECOND, {"type": "end", "count": 2}]))
+    daemon_knows(monkeypatch, FIRST, SECOND)
 
 
 def test_two_sentences_the_facts_the_next_step_and_what_was_not_seen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +111,7 @@ LATE = {
 def test_a_supervisor_that_says_nothing_any_more(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(which, "request", lambda _path, _name: iter([LATE]))
+    daemon_knows(monkeypatch, LATE)
     assert main(["explain", "02a2"]) == 0
     out = capsys.readouterr().out
     assert (
@@ -169,6 +185,91 @@ def test_a_history_that_cannot_be_read_hides_nothing_that_runs(capsys: pytest.Ca
     assert main(["explain", "01a23641-2a2a"]) == 0
     assert main(["explain", "ffffffff"]) == 125
     assert "cannot read" in capsys.readouterr().err
+
+
+def test_an_id_that_a_view_has_cut_short(capsys: pytest.CaptureFixture[str]) -> None:
+    for cut in ("01a23641-2a2a~", "01a23641-2a2a..."):
+        assert main(["explain", cut]) == 0
+        assert "sh (pid 4711) has run for" in capsys.readouterr().out
+
+
+class TestTrace:
+    """A trace's id, which is what an alert has, in the place of a command's."""
+
+    ENDED = ({"commandId": "0abc-1", "program": "true", "traceId": TRACE},)
+
+    def test_its_one_command_is_meant(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        daemon_knows(monkeypatch, {**FIRST, "traceId": TRACE}, {**SECOND, "traceId": "a" * 32})
+        history_has({"commandId": "0abc-2", "program": "make", "traceId": "b" * 32, "toolName": TRACE})
+        assert main(["explain", TRACE.upper()]) == 0
+        out, err = capsys.readouterr()
+        assert out.startswith("sh (pid 4711) has run for")
+        assert err == ""
+
+    def test_so_it_is_when_it_has_ended(self, capsys: pytest.CaptureFixture[str]) -> None:
+        history_has(*self.ENDED)
+        assert main(["explain", TRACE]) == 0
+        assert capsys.readouterr().out.startswith("true ran for 0.0s and has ended")
+
+    def test_the_one_that_runs_is_explained_and_the_others_are_not_hidden(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        daemon_knows(monkeypatch, {**FIRST, "traceId": TRACE})
+        history_has(*self.ENDED)
+        assert main(["explain", TRACE]) == 0
+        out, err = capsys.readouterr()
+        assert out.startswith("sh (pid 4711) has run for")
+        assert err.endswith(f"the one that runs; 1 has ended: `sidecar history --filter {TRACE}`\n")
+        assert main(["cancel", TRACE]) == 125, "that is for who looks, not for who stops"
+        assert f"has 2 commands, 1 runs: {FIRST['commandId']} (sh); give the id of one" in capsys.readouterr().err
+
+    def test_several_that_run_are_listed(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        daemon_knows(monkeypatch, {**FIRST, "traceId": TRACE}, {**SECOND, "traceId": TRACE})
+        assert main(["explain", TRACE]) == 125
+        out, err = capsys.readouterr()
+        assert [line.split()[-1] for line in out.splitlines()[1:]] == ["01a23641-2a2a", "01a23641-2a2b"]
+        assert err == "sidecar: 2 commands of this trace run; give the id of one\n"
+        for verb in (["cancel"], ["explain", "--json"]):
+            assert main([*verb, TRACE]) == 125
+            out, err = capsys.readouterr()
+            assert out == ""
+            assert err == (
+                f"sidecar: trace {TRACE} has 2 commands, 2 run: {FIRST['commandId']} (sh), {SECOND['commandId']} "
+                "(make); give the id of one\n"
+            )
+
+    def test_several_that_have_ended_are_listed_too(self, capsys: pytest.CaptureFixture[str]) -> None:
+        history_has(*({"commandId": f"0abc-{number}", "program": "make", "traceId": TRACE} for number in range(30)))
+        assert main(["explain", TRACE]) == 125
+        out, err = capsys.readouterr()
+        assert len(out.splitlines()) == 21
+        assert out.splitlines()[1].split()[-1] == "0abc-29"
+        assert "30 commands of this trace have ended, of which these are the latest 20; give the id" in err
+        assert main(["cancel", TRACE]) == 125
+        assert "has 30 commands, all have ended: 0abc-29 (make, ended), " in capsys.readouterr().err
+
+    def test_a_trace_of_nobody(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for verb in ("explain", "cancel"):
+            assert main([verb, TRACE]) == 125
+            assert f"no command of trace {TRACE} runs or has ended lately" in capsys.readouterr().err
+
+
+def test_on_a_terminal_no_word_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "01a23641-2a2a"]) == 0
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(wrapping, "terminal_columns", lambda: 72)
+    assert main(["explain", "01a23641-2a2a"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 72
+    assert " ".join(" ".join(lines).split()) == " ".join(whole.split())
+    assert "            `sidecar cancel 01a23641-2a2a-7000-8000-000000000001`." in lines
+    assert [line for line in lines if line.startswith(" ") and not line.startswith(" " * 12)] == []
 
 
 def test_a_verdict_counts_when_it_was_found_twice() -> None:

@@ -52,6 +52,24 @@ def test_usage_errors_are_one_line(argv, line, capsys):
     assert "\x1b" not in err
 
 
+def groups(command, words=()):
+    """The words of each verb that has verbs, and that verb."""
+    if isinstance(command, click.Group):
+        yield words, command
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from groups(command.get_command(context, name), (*words, name))
+
+
+@pytest.mark.parametrize(("words", "group"), [pytest.param(*one, id=" ".join(one[0])) for one in groups(cli.root)])
+def test_no_summary_of_a_verb_is_cut_off(words, group):
+    """On a terminal of 80 columns."""
+    text = group.get_help(click.Context(group, info_name=" ".join(("sidecar", *words)), terminal_width=80))
+    summaries = text.partition("Commands:\n")[2].splitlines()
+    assert len(summaries) >= len(group.list_commands(click.Context(group)))
+    assert [line for line in summaries if line.endswith("...")] == []
+
+
 def test_errors_of_ours_are_one_line(verb, capsys):
     verb(raiser(DaemonUnavailable("no daemon\nat all")))
     assert cli.main(["ps"]) == 125

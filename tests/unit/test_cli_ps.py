@@ -74,6 +74,17 @@ def test_json_is_one_array_longest_first(daemon, capsys):
     assert json.loads(capsys.readouterr().out) == [FIRST, SECOND]
 
 
+def test_only_what_fits_the_filter(daemon, capsys):
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    for text in (trace, "PYTEST", "network", "waiting", "4711", "3f2b6c1e"):
+        daemon({**FIRST, "traceId": trace}, SECOND, {"type": "end", "count": 2})
+        assert main(["ps", "--json", "--filter", text]) == 0
+        assert [command["program"] for command in json.loads(capsys.readouterr().out)] == ["pytest"]
+    daemon(FIRST, {"type": "end", "count": 1})
+    assert main(["ps", "--filter", trace]) == 0
+    assert capsys.readouterr() == ("", "sidecar: nothing fits the filter\n")
+
+
 def test_into_a_pipe_nothing_is_cut_off(daemon, capsys):
     daemon(SECOND, FIRST, {"type": "end", "count": 2})
     assert main(["ps"]) == 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.core.command_ids import meant
+from sidecar.core.command_ids import meant, trace_id_in, typed_id
 from sidecar.core.errors import UsageError
 
 ONE = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -44,3 +44,14 @@ def test_of_many_the_first_few_are_named() -> None:
 def test_too_little_says_nothing(wanted: str) -> None:
     with pytest.raises(UsageError, match="at least 4 characters"):
         meant(wanted, KNOWN)
+
+
+@pytest.mark.parametrize("cut", ["01890a5d-ac9~", "01890a5d-ac9...", "01890a5d-ac9\u2026", "01890a5d-ac9"])
+def test_what_a_view_has_cut_short_can_be_pasted(cut: str) -> None:
+    assert typed_id(cut) == "01890a5d-ac9"
+
+
+def test_a_trace_id_is_no_id_of_a_command() -> None:
+    assert trace_id_in("4BF92F3577B34DA6A3CE929D0E0E4736") == "4bf92f3577b34da6a3ce929d0e0e4736"
+    for other in (ONE, ONE[:32], "4bf92f3577b34da6a3ce929d0e0e473", "4bf92f3577b34da6a3ce929d0e0e4736a", "x" * 32, ""):
+        assert trace_id_in(other) is None

@@ -395,6 +395,8 @@ class TestVerb:
             ((None, None, "awaiting_input", None), False),
             ((None, None, None, "30s"), True),
             ((None, None, None, "31s"), False),
+            ((None, None, None, None, "MAK"), True),
+            ((None, None, None, None, "nobody"), False),
         ],
     )
     def test_conditions(self, conditions: tuple[str | None, ...], fits: bool) -> None:

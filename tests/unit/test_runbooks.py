@@ -43,6 +43,14 @@ def test_the_page_of_a_burning_budget_asks_for_the_window_of_its_alert() -> None
     assert set(re.findall(r"\[(\w+)\]\)", page)) == {"WINDOW"}
 
 
+@pytest.mark.parametrize("name", [name for name, page in sorted(PAGES.items()) if "trace id in the alert" in page])
+def test_an_alert_with_a_trace_leads_to_its_command_in_one_step(name: str) -> None:
+    """At three in the morning, on 80 columns: no id is to be found elsewhere first."""
+    diagnosis = PAGES[name].partition("## Diagnosis")[2]
+    assert diagnosis.partition("```sh\n")[2].startswith("sidecar explain TRACE\n")
+    assert "`sidecar history --filter TRACE`" in diagnosis
+
+
 def told_commands() -> list[str]:
     """What begins with `sidecar` in a block of shell, or in a line."""
     found = set()

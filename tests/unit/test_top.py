@@ -15,7 +15,7 @@ from sidecar.top.board import RATES_KEPT, SORTS, Board
 from sidecar.top.keys import Keys
 from sidecar.top.loop import Live
 from sidecar.top.screen import ansi
-from sidecar.top.view import Size, Ui, lines_of, size_text, sparkline
+from sidecar.top.view import Size, Ui, lines_of, printed, size_text, sparkline
 
 SIZE = Size(80, 24)
 
@@ -118,7 +118,7 @@ class TestPicture:
             "  make           1m00s    0.0s  -                            -      99          ",
             *[""] * 12,
             "",
-            "01a2374c-a45~  a futex",
+            "01a2374c-a45d-n  a futex",
             "",
             "  git           timeout, ran 9.0s, silent 8.0s, 10s ago",
             "up/down select  enter explain  c cancel  / filter  s sort  q quit",
@@ -128,7 +128,36 @@ class TestPicture:
         assert picture(board(BUSY), Size(40, 24))[-1].startswith("q quit")
 
     def test_wider_ones_have_the_ids(self) -> None:
-        assert picture(board(ASKS), Size(140, 24))[3].endswith("01a2374c-a45~  call_7                  ")
+        assert picture(board(ASKS), Size(140, 24))[3].endswith("01a2374c-a45d  call_7                  ")
+
+    def test_an_id_is_shown_as_far_as_no_other_has_it(self) -> None:
+        """As `sidecar ps` shows it: of what began in the same millisecond, too, and of what has ended."""
+        made = Board()
+        made.know_ended(["01a2374c-a45d-mast", "01a2374c-a000-none"])
+        made.update([TALKS, BUSY], 100.0)
+        assert [row.short_id for row in made.rows()] == ["01a2374c-a45d-c", "01a2374c-a45d-mak"]
+        wide = picture(made, Size(140, 24))
+        assert [line[84:101].strip() for line in wide[2:5]] == ["ID", "01a2374c-a45d-c", "01a2374c-a45d-mak"]
+        made.settle({"commandId": TALKS["commandId"], "reason": "exited", "exitCode": 0}, 101.0)
+        made.update([command("makes")], 102.0)
+        assert [row.short_id for row in made.rows()] == ["01a2374c-a45d-makes"]
+
+    def test_printed_once_it_has_the_ids_and_no_lines_of_nothing(self) -> None:
+        made = board(HUNG, ASKS, BUSY, TALKS)
+        assert [line.plain.rstrip() for line in printed(made, 80, 100.0, "12:00:00")] == [
+            "sidecar top - 4 running, 1 may be hung, 1 needs someone                 12:00:00",
+            "sorted by trouble",
+            "  PROGRAM          AGE  SILENT  VERDICT                    CPU  ID",
+            " !npm            1m00s   1m00s  deadlock_suspected 50s       -  01a2374c-a45d-n",
+            " ?ssh            1m00s   1m00s  awaiting_input 3.0s          -  01a2374c-a45d-s",
+            "  cc             1m00s    2.0s  computing 1.0s               -  01a2374c-a45d-c",
+            "  make           1m00s    0.0s  -                            -  01a2374c-a45d-m",
+        ]
+        wide = [line.plain for line in printed(made, 160, 100.0, "12:00:00")]
+        assert wide[2].split() == ["PROGRAM", "AGE", "SILENT", "VERDICT", "CPU", "BYTES", "ID", "TOOL", "CALL"]
+        assert wide[4].rstrip().endswith("01a2374c-a45d-s  call_7")
+        made.filter = "zzz"
+        assert printed(made, 80, 100.0, "12:00:00")[-1].plain == "  nothing fits the filter"
 
     def test_without_a_daemon_it_says_so_and_how_old_it_is(self) -> None:
         made = board(BUSY)
@@ -142,8 +171,8 @@ class TestPicture:
         made = board(BUSY)
         made.lose(str(DaemonSilent("the daemon did not answer within 3 s", 4194304)), is_there=True)
         assert picture(made, now_s=165.0)[1:3] == [
-            "NO ANSWER, all this is 1m05s old: the daemon did not answer within 3 s: `sidecar",
-            "why 4194304` says why, `sidecar daemon stop` ends it",
+            "NO ANSWER, all this is 1m05s old: the daemon did not answer within 3 s:",
+            "`sidecar why 4194304` says why, `sidecar daemon stop` ends it",
         ]
         assert [len(picture(made, Size(columns, 24), now_s=165.0)) for columns in (40, 1)] == [24, 24]
         assert "`sidecar daemon stop` ends it" in " ".join(picture(made, Size(40, 24), now_s=165.0)[1:5])
@@ -238,7 +267,7 @@ class TestPicture:
         ui = Ui(message=text)
         drawn = lines_of(made, ui, Size(columns, lines), 100.0, "12:00:00", unicode=unicode)
         assert len(drawn) <= lines
-        for line in drawn:
+        for line in [*drawn, *printed(made, columns, 100.0, "12:00:00", unicode=unicode)]:
             assert line.cell_len <= columns
             assert line.plain.isprintable()
 
