@@ -77,6 +77,8 @@ def test_the_filter(browser: Browser, sidecar: Sidecar, url: str) -> None:
     )
     assert row(browser, "running", "sleep") == ""
     assert row(browser, "running", "python3") != ""
+    browser.run("find(String(state.running.find((one) => one.program === 'sleep').pid)); draw()")
+    assert row(browser, "running", "sleep") != ""
 
 
 def test_what_programs_are_named_is_text_and_nothing_else(
