@@ -5,6 +5,7 @@ backend is asked by the API that Grafana asks. By both ways that metrics can tak
 """
 
 import json
+import os
 import re
 import signal
 import time
@@ -18,7 +19,7 @@ import pytest
 from backends import ROOT, eventually, free_port, get
 from installed import Sidecar, new_trace, suspect_frames
 from prometheus_backend import Prometheus
-from stack import Stack, linked_queries
+from stack import DATA_SOURCES, Stack, linked_queries
 
 from dashboards.grafana.files import panels_of
 
@@ -230,6 +231,15 @@ def test_a_log_events_link_leads_to_the_metrics_that_name_its_trace(fleet: Fleet
         shown = fleet.ask(route, asked.replace("$${__value.raw}", fleet.traces["stopped"]))
         assert "sidecar_suspect_output_age_seconds" in {each["__name__"] for each in shown}
         assert {each["trace_id"] for each in shown} == {fleet.traces["stopped"]}
+
+
+def test_a_spans_link_leads_to_the_suspects_of_its_host(fleet: Fleet) -> None:
+    """`$__tags` is what the span's tags are as labels: `host.name` as `host_name`, which a Collector sets."""
+    (asked,) = re.findall(r"^            query: (.*)$", DATA_SOURCES, re.MULTILINE)
+    for host, count in ((os.uname().nodename, len(SUSPECTS)), ("another", 0)):
+        query = asked.replace("$$__tags", f'host_name="{host}"')
+        # Not at once, as above.
+        eventually(query, lambda q=query, n=count: fleet.prometheus["collector"].values(q) == [n])
 
 
 def test_the_table_of_the_lost_names_the_trace(fleet: Fleet) -> None:
