@@ -49,10 +49,11 @@ FIRST = {
     "pipe_wait, with a peer": "Look at {peer}, at the other end of the pipe: `sidecar why {peer_pid}`.",
     "pipe_wait, at a FIFO": "Look at the process at the other end of {file}: `fuser -v {file}` names who has it open, "
     "`sidecar why` with its pid says what it does.",
-    "child_wait": "Look at the process it waits for, which the evidence names: `sidecar why` with its pid. Its "
-    "children: `ps -o pid,stat,etime,args --ppid {pid}`.",
+    "child_wait": "Look at the process it waits for: `ps -o pid,stat,etime,args --ppid {pid}` names its children, "
+    "`sidecar why` with its pid says what it does.",
+    "child_wait, of no child of its own": "Look at {peer}, which it waits for: `sidecar why {peer_pid}`.",
     "signal_wait": "Find out who is to send it the signal; as a rule that is what started it: `ps -o pid,args -p "
-    '"$(ps -o ppid= -p {pid})"`.',
+    "$(ps -o ppid= -p {pid})`.",
     "watching_files": "See whether it is still needed, for it never ends by itself: `ps -o pid,etime,args -p {pid}`. "
     "Next time start it in the background.",
     "listening": "See whether it is still needed, for it never ends by itself: `ps -o pid,etime,args -p {pid}`. Next "

@@ -104,3 +104,9 @@ def test_all_that_hold_the_output() -> None:
     said = hint(looks, "output_held", Context(exit_status=0, output_is_open=True, output_holders=(20, 30)))
     assert "`ps -o pid,etime,args -p 20,30`" in said
     assert "`kill 20 30`" in said
+
+
+def test_a_process_that_is_not_of_the_tree_and_is_waited_for() -> None:
+    waiter = process(10, Call("waitid", 3))
+    waiter.descriptors = {3: Descriptor(3, "pidfd:[7]", "pidfd", pid=99)}
+    assert "`sidecar why 99`" in hint(looked(waiter), "child_wait")

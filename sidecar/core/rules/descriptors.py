@@ -68,7 +68,10 @@ def wait_on_descriptor(scene: Scene, process: Process, number: int | None, wante
         )
     if found.kind == evidence.PIDFD:
         on = (found.pid,) if found.pid in scene.alive else ()
-        return Wait("child_wait", f"end of process {scene.name(found.pid or -1)} (pidfd)", on=on)
+        hint = ""
+        if found.pid:
+            hint = first("child_wait, of no child of its own", peer=scene.name(found.pid), peer_pid=found.pid)
+        return Wait("child_wait", f"end of process {scene.name(found.pid or -1)} (pidfd)", on=on, hint=hint)
     if found.kind == evidence.INOTIFY:
         return Wait("watching_files", f"changes of files (inotify fd {found.number})")
     if found.kind == evidence.EPOLL:

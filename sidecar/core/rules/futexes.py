@@ -4,7 +4,6 @@ A deadlock is said only of a proved circle of owners, or where every thread wait
 none ran, and no signal handler, timer or child could wake one. Else it is an internal wait.
 """
 
-from sidecar.core.advice import first
 from sidecar.core.evidence import Process, Thread
 from sidecar.core.finding import INFERRED, PROVED, UNSURE
 from sidecar.core.rules.scene import Scene, Wait
@@ -15,7 +14,6 @@ def wait_inside(scene: Scene, process: Process, threads: list[Thread], waits: li
     """`waits` are those of `threads`, all of kind FUTEX."""
     ran = process.pid in scene.movement.ran
     ran_known = process.pid not in scene.movement.ran_unknown
-    hint = first("internal_wait", process.program, pid=process.pid)
     timed = [wait for wait in waits if wait.is_timed]
     limits = [wait.left_s for wait in timed if wait.left_s is not None]
     if timed and len(waits) == 1:
@@ -27,8 +25,8 @@ def wait_inside(scene: Scene, process: Process, threads: list[Thread], waits: li
         left_s = min(limits, default=0.0)
         if ran_known and not ran and left_s >= scene.movement.seconds:
             # No helper thread that ticks: the first to go on is the one whose time is up.
-            return Wait("sleeping", f"{text}: {left_s:.3g} s", INFERRED, is_timed=True, left_s=left_s, hint=hint)
-        return Wait("internal_wait", text, UNSURE, is_timed=True, hint=hint)
+            return Wait("sleeping", f"{text}: {left_s:.3g} s", INFERRED, is_timed=True, left_s=left_s)
+        return Wait("internal_wait", text, UNSURE, is_timed=True)
     known = all(thread.call is not None and thread.call.futex is not None for thread in threads)
     private = known and all(
         thread.call.futex.is_private or thread.call.futex.joins in process.threads
@@ -38,13 +36,12 @@ def wait_inside(scene: Scene, process: Process, threads: list[Thread], waits: li
     untimed = all(thread.call is not None and thread.call.is_timed is False for thread in threads)
     all_seen = len(process.threads) == process.thread_count
     if ran or not ran_known or not private or not untimed or not all_seen:
-        return Wait("internal_wait", f"{total}; nothing outside is waited for", UNSURE, hint=hint)
+        return Wait("internal_wait", f"{total}; nothing outside is waited for", UNSURE)
     wakers = _wakers(scene, process)
     if wakers:
-        return Wait("internal_wait", f"{total}, without limit; {wakers} could wake one", UNSURE, hint=hint)
-    hint = first("deadlock_suspected", process.program, pid=process.pid)
+        return Wait("internal_wait", f"{total}, without limit; {wakers} could wake one", UNSURE)
     text = f"{total}, without limit, on private futexes; none ran in {scene.movement.seconds:.1f} s"
-    return Wait("deadlock_suspected", f"{text}; no signal handler, timer or child could wake one", INFERRED, hint=hint)
+    return Wait("deadlock_suspected", f"{text}; no signal handler, timer or child could wake one", INFERRED)
 
 
 def owner_circle(scene: Scene, process: Process, threads: list[Thread]) -> Wait | None:
@@ -53,8 +50,7 @@ def owner_circle(scene: Scene, process: Process, threads: list[Thread]) -> Wait 
     if not circle or not _held_before(scene, process, circle):
         return None
     text = f"threads {' -> '.join(map(str, [*circle, circle[0]]))} each wait for a mutex the next one owns; none ran"
-    hint = first("deadlock_suspected", process.program, pid=process.pid)
-    return Wait("deadlock_suspected", text, PROVED, hint=hint)
+    return Wait("deadlock_suspected", text, PROVED)
 
 
 def _wakers(scene: Scene, process: Process) -> str:
