@@ -182,8 +182,9 @@ def _telemetry(p: Parameters) -> Iterator[Alert]:
         # Born with its first drop; whoever scrapes less often than every 30 s has not seen its 0. One that comes by
         # another Collector now is not new.
         f"or\nsum by ({_HOST}) (\n  {full}\n  unless ignoring ({_COLLECTOR})\n  {full} offset {window}\n) > 0",
-        f"Telemetry of {_MACHINE} was dropped: {_COUNT} records in {window}",
-        "Of instance {{ $labels.instance }}, {{ or $labels.signal `a queue in memory` }}. Traces of then have gaps.",
+        f"{_COUNT} records ({{{{ or $labels.signal `of a queue in memory` }}}}) of {_MACHINE} were dropped in {window}",
+        "They are gone, and the traces and logs of then have gaps. A spool or a queue was full, or what takes them "
+        "refuses them for good (instance {{ $labels.instance }}).",
     )
     yield Alert(
         "ExportBacklog",
@@ -199,7 +200,8 @@ def _telemetry(p: Parameters) -> Iterator[Alert]:
         TICKET,
         f"sum by ({_HOST}) (sidecar_spool_bytes{{{p.selector}}}) > {int(p.spool_max_bytes * p.spool_share)}",
         f"The spool on {_MACHINE} holds {{{{ $value | humanize1024 }}}}B and fills up",
-        "When it is full, the oldest spans and log events are dropped (instance {{ $labels.instance }}).",
+        f"That is more than {_percent(p.spool_share)} of what it may hold: what takes spans and log events is down or "
+        "refuses them. When it is full, the oldest are dropped (instance {{ $labels.instance }}).",
         p.spool_for_s,
     )
 

@@ -17,8 +17,9 @@ def _dropped() -> list[Case]:
         labels = {**host(number), "severity": "ticket"} | ({"signal": signal} if signal else {})
         return Firing(
             labels,
-            f"Telemetry of build-{number} was dropped: {count} records in 15m",
-            f"Of instance i-{number}, {signal or 'a queue in memory'}. Traces of then have gaps.",
+            f"{count} records ({signal or 'of a queue in memory'}) of build-{number} were dropped in 15m",
+            "They are gone, and the traces and logs of then have gaps. A spool or a queue was full, or what takes them "
+            f"refuses them for good (instance i-{number}).",
         )
 
     spool, queue = "sidecar_spool_dropped_total", "otel_sdk_processor_span_processed_total"
@@ -73,7 +74,8 @@ def _spool() -> list[Case]:
     filling = Firing(
         {**host(2), "severity": "ticket"},
         "The spool on build-2 holds 32MiB and fills up",
-        "When it is full, the oldest spans and log events are dropped (instance i-2).",
+        "That is more than 50 % of what it may hold: what takes spans and log events is down or refuses them. When it "
+        "is full, the oldest are dropped (instance i-2).",
     )
     items, size = "sidecar_spool_items", "sidecar_spool_bytes"
     return [
