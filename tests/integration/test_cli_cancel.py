@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,6 +116,43 @@ def test_one_is_not_taken_for_one_that_ended_before_the_daemon_began(sidecar: In
         done = cancel(sidecar, command_id[:15])
         assert (done.returncode, done.stderr) == (0, "")
         assert child.wait(WAIT_S) == -signal.SIGTERM
+
+
+def test_by_the_trace_of_an_alert(sidecar: Installation) -> None:
+    """From the trace to its command in one step; of several, none is stopped."""
+    trace = uuid.uuid4().hex
+    environ = {**sidecar.environ, "TRACEPARENT": f"00-{trace}-00f067aa0ba902b7-01"}
+    one, other = (sidecar.started("sh", "-c", "echo ready; exec sleep 60", env=environ) for _ in range(2))
+    with watched(sidecar) as watch, one as first:
+        ready(first)
+        first_id = watch.id_of(first.pid)
+        explained = verb(sidecar, "explain", trace)
+        assert (explained.returncode, explained.stderr) == (0, "")
+        assert explained.stdout.startswith("sh (pid ")
+        with other as second:
+            ready(second)
+            second_id = watch.id_of(second.pid)
+            refused = cancel(sidecar, trace)
+            assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (125, "", 1)
+            assert f"{first_id} (sh), {second_id} (sh); give the id of one" in refused.stderr
+            listed = verb(sidecar, "explain", trace)
+            assert listed.returncode == 125
+            assert len(listed.stdout.splitlines()) == 3
+            assert cancel(sidecar, second_id).returncode == 0
+            assert second.wait(WAIT_S) == -signal.SIGTERM
+        until(lambda: "1 has ended" in verb(sidecar, "explain", trace).stderr)
+        assert cancel(sidecar, trace).returncode == 125, "the other may have been meant"
+        assert cancel(sidecar, first_id).returncode == 0
+        assert first.wait(WAIT_S) == -signal.SIGTERM
+    until(lambda: "2 commands of this trace have ended" in verb(sidecar, "explain", trace).stderr)
+    history = verb(sidecar, "history", "--filter", trace, "--json")
+    assert [one["commandId"] for one in json.loads(history.stdout)] == [first_id, second_id]
+
+
+def verb(sidecar: Installation, *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sidecar.script, *words], env=sidecar.environ, capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
 
 
 def listed_ids(sidecar: Installation, verb: str) -> list[str]:

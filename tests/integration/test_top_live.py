@@ -313,6 +313,21 @@ def test_a_terminal_that_takes_nothing_any_more(sidecar: Installation) -> None:
         terminal.end()
 
 
+def test_printed_once_on_80_columns_it_has_an_id_to_paste(sidecar: Installation, top: Callable[..., Terminal]) -> None:
+    with sidecar.started("sleep", "60", flags=FLAGS) as process:
+        until(lambda: json.loads(sidecar.run(str(sidecar.script), "ps", "--json", bare=True).stdout))
+        terminal = top("--once")
+        assert terminal.process.wait(WAIT_S) == 0
+        until(lambda: terminal.all_drawn().rstrip(b" ").endswith(b"\n"))
+        lines = terminal.all_drawn().decode().splitlines()
+        assert max(map(len, lines)) <= 80
+        header, row = lines[-2:]
+        assert header.split()[-1] == "ID"
+        cancelled = sidecar.run(str(sidecar.script), "cancel", row.split()[-1], bare=True)
+        assert (cancelled.status, cancelled.stderr) == (0, b"")
+        process.wait(WAIT_S)
+
+
 @pytest.mark.parametrize("name", ["dumb", ""])
 def test_a_terminal_that_cannot(sidecar: Installation, top: Callable[..., Terminal], name: str) -> None:
     terminal = top(TERM=name)
