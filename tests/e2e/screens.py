@@ -6,6 +6,7 @@ Real commands, some of them in trouble on purpose; ages differ from run to run, 
 """
 
 import fcntl
+import json
 import os
 import re
 import select
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import termios
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -27,6 +29,13 @@ SHOWN_ON_PAGE = re.compile(r"(?<=<!-- screen: top\.txt -->\n```\n).*?(?=^```$)",
 WAIT_S = 90.0
 
 TALKS = "i=0; while :; do i=$((i + 1)); echo line $i; sleep 0.2; done"
+FIRST_TALKS = """
+import time
+for step in range(8):
+    print("step", step, flush=True)
+    time.sleep(0.25)
+"""
+"""So that a timeline shows all that it can: output, then a silence, then the verdict on it."""
 DEADLOCK = """
 import threading
 first, second = threading.Lock(), threading.Lock()
@@ -53,10 +62,11 @@ def make(folder: Path, *, web: bool = True) -> list[Path]:
         sidecar = stack.enter_context(Sidecar(Path(place), "http://127.0.0.1:9", interval_s=1.0, VERDICT_AFTER="500ms"))
         sidecar.start("sh", "-c", "exit 3").wait(WAIT_S)
         sidecar.start("sleep", "600", options=("--timeout", "2s")).wait(WAIT_S)
+        until(lambda: len(json.loads(asked(sidecar, "history", "--json"))) == 2)
         for words, options in (
             (("sleep", "600"), ("--tool-call-id", "call_1")),
-            (("python3", "-c", "while True: pass"), ("--tool-call-id", "call_2")),
-            (("python3", "-c", DEADLOCK), ("--tool-call-id", "call_3")),
+            (("python3", "-c", FIRST_TALKS + "while True: pass"), ("--tool-call-id", "call_2")),
+            (("python3", "-c", FIRST_TALKS + DEADLOCK), ("--tool-call-id", "call_3")),
             (("sh", "-c", TALKS), ("--tool-call-id", "call_4")),
         ):
             sidecar.start(*words, options=options)
@@ -75,7 +85,7 @@ class prompt:  # noqa: N801 - used as a function
     def __init__(self, sidecar: Sidecar) -> None:
         self._master, slave = os.openpty()
         self._process = subprocess.Popen(
-            [SCRIPT, "run", "--tool-call-id", "call_5", "--", "python3", "-c", "input('Password: ')"],
+            [SCRIPT, "run", "--tool-call-id", "call_5", "--", "python3", "-c", FIRST_TALKS + "input('Password: ')"],
             env=sidecar.environ,
             stdin=slave,
             stdout=slave,
@@ -92,6 +102,18 @@ class prompt:  # noqa: N801 - used as a function
         self._process.kill()
         self._process.wait()
         os.close(self._master)
+
+
+def asked(sidecar: Sidecar, *words: str) -> str:
+    return subprocess.run([SCRIPT, *words], capture_output=True, text=True, env=sidecar.environ, check=True).stdout
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not condition():
+        if time.monotonic() >= deadline_s:
+            raise TimeoutError("what has ended does not come into the history")
+        time.sleep(0.1)
 
 
 def top(sidecar: Sidecar) -> str:
@@ -127,9 +149,8 @@ def top(sidecar: Sidecar) -> str:
 
 
 def page(sidecar: Sidecar, path: Path) -> None:
-    done = subprocess.run([SCRIPT, "top", "--web"], capture_output=True, text=True, env=sidecar.environ, check=True)
     with Browser(1200, 900) as browser:
-        browser.open(done.stdout.strip())
+        browser.open(asked(sidecar, "top", "--web").strip())
         browser.until(lambda: all(verdict in browser.text("#running") for verdict in SHOWN))
         browser.click("#running button")
         browser.until(lambda: "evidence" in browser.text("#running"))
