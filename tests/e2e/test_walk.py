@@ -4,17 +4,19 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from backends import ROOT, tool
+from backends import ROOT, free_port, tool
 from installed import SCRIPT
 
 PAGE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 WAIT_S = 90.0
+ALERTMANAGER_YML = Path("/etc/prometheus/alertmanager.yml")
 
 
 def step(name: str) -> str:
@@ -48,8 +50,8 @@ class Shell:
             start_new_session=True,
         )
 
-    def type(self, text: str) -> str:
-        """What it prints; the last command must have succeeded."""
+    def type(self, text: str, *, must_succeed: bool = True) -> str:
+        """What it prints; the last command must have succeeded, or its status is the last line."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{text}\necho walked-$?\n")
@@ -57,8 +59,10 @@ class Shell:
         said = []
         for line in self._process.stdout:
             if line.startswith("walked-"):
-                assert line == "walked-0\n", f"{text}\n{''.join(said)}{line}"
-                return "".join(said)
+                if must_succeed:
+                    assert line == "walked-0\n", f"{text}\n{''.join(said)}{line}"
+                assert "Traceback" not in "".join(said)
+                return "".join([*said, "" if must_succeed else line])
             said.append(line)
         raise AssertionError(f"the shell has ended: {''.join(said)}")
 
@@ -87,22 +91,32 @@ def _session(leader: int) -> list[int]:
 
 def test_from_an_empty_machine_to_a_firing_alert(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    query = "amtool --alertmanager.url=http://127.0.0.1:19093 alert query --output=json alertname=~'Command.*'"
+    query = "amtool --alertmanager.url=http://127.0.0.1:$AM alert query --output=json"
 
-    def await_alerts(wanted: int) -> list[dict[str, Any]]:
+    def await_alerts(wanted: int, which: str = "Command.*") -> list[dict[str, Any]]:
         """The alerts on commands, once there are so many."""
         deadline_s = time.monotonic() + WAIT_S
-        while len(found := json.loads(shell.type(f"{query} 2>/dev/null || echo []"))) != wanted:
+        while len(found := json.loads(shell.type(f"{query} alertname=~'{which}' 2>/dev/null || echo []"))) != wanted:
             assert time.monotonic() < deadline_s, shell.type("cat try/*.log; sidecar top --once")
             time.sleep(0.5)
         return found
 
     try:
+        ports = {name: free_port() for name in ("PROM", "AM", "PAGE")}
+        chosen = " ".join(f"{name}={port}" for name, port in ports.items())
+        first, check = step("ports").splitlines()
+        assert re.fullmatch(r"PROM=\d+ AM=\d+ PAGE=\d+", first)
+        with socket.create_server(("127.0.0.1", ports["AM"])):
+            # Before that bash has said what it misses without a terminal.
+            assert shell.type(f"{chosen}\n{check}").endswith(f"\n{ports['AM']} is taken\n")
+        assert shell.type(check) == ""
         shell.type(step("configure"))
         started = shell.type(step("start"))
-        assert 'up{instance="127.0.0.1:19464", job="sidecar"} => 1' in started
+        assert f'up{{instance="127.0.0.1:{ports["PAGE"]}", job="sidecar"}} => 1' in started
         assert "Routing tree" in started
+        assert started.endswith("\nall three are up\n")
         shell.type(step("hang"))
+        await_alerts(1, "Watchdog")
         (alert,) = await_alerts(1)
         assert alert["labels"]["alertname"] == "CommandHung"
         seen = shell.type(step("see"))
@@ -120,14 +134,44 @@ def test_from_an_empty_machine_to_a_firing_alert(tmp_path: Path) -> None:
         assert "sleep" in left
         assert "python3" not in left
         assert "CommandHung" not in left
+        # One of ours is gone, whatever answers on its port: the step's last line does not say that all are up.
+        last = step("start").splitlines()[-1]
+        assert "all three" in shell.type(last)
+        gone = shell.type(f"kill $PROMETHEUS; wait $PROMETHEUS\n{last}", must_succeed=False)
+        assert "all three" not in gone
+        assert not gone.endswith("walked-0\n")
         shell.type(step("end").replace("; exit", ""))
         assert not (tmp_path / "try").exists()
+        assert "no daemon is running" in shell.type("sidecar daemon status", must_succeed=False)
     finally:
         shell.end()
 
 
 @pytest.mark.parametrize(
-    "name", ["install", "configure", "start", "hang", "see", "runbook", "explain", "resolved", "end"]
+    "name", ["install", "ports", "configure", "start", "hang", "see", "runbook", "explain", "resolved", "end"]
 )
 def test_each_step_is_there(name: str) -> None:
     assert step(name).strip()
+
+
+def test_our_inhibitions_go_into_debians_list(tmp_path: Path) -> None:
+    """As the page says; and a second list is refused, as it says too."""
+    amtool = tool("amtool")
+    if not ALERTMANAGER_YML.exists():
+        pytest.skip(f"no {ALERTMANAGER_YML}: the package prometheus-alertmanager of Debian is not installed")
+    ours = json.loads(re.sub(r"^#.*\n", "", (ROOT / "dashboards/alerts/alertmanager.yml").read_text(), flags=re.M))
+    theirs = ALERTMANAGER_YML.read_text(encoding="utf-8")
+    assert len(re.findall(r"^inhibit_rules:$", theirs, re.M)) == 1
+    items = "".join(f"- {json.dumps(rule)}\n" for rule in ours["inhibit_rules"])
+    copy = tmp_path / "alertmanager.yml"
+
+    def checked(text: str) -> subprocess.CompletedProcess[str]:
+        copy.write_text(text, encoding="utf-8")
+        return subprocess.run([amtool, "check-config", str(copy)], capture_output=True, text=True, check=False)
+
+    taken = checked(theirs.replace("inhibit_rules:\n", f"inhibit_rules:\n{items}"))
+    assert taken.returncode == 0, taken.stderr
+    assert f"{1 + len(ours['inhibit_rules'])} inhibit rules" in taken.stdout
+    refused = checked(f"{theirs}\ninhibit_rules:\n{items}")
+    assert refused.returncode != 0
+    assert "inhibit_rules already set" in refused.stdout + refused.stderr
