@@ -345,6 +345,24 @@ def test_storage_that_does_not_answer_is_unknown_and_a_file_server_may_be_hung()
     assert judge(before, after).name == "disk_io"
 
 
+@pytest.mark.parametrize(
+    ("storage_bytes", "states", "name"),
+    [
+        (110_592, "SSSSSSSS", "sleeping"),  # its own pages, read again: seen on a machine that was short of memory
+        (110_592, "SSSDSSSS", "disk_io"),
+        (1_000_000, "SSSSSSSS", "disk_io"),
+        (65_536, "DDDDDDDD", "sleeping"),
+    ],
+)
+def test_a_little_storage_that_nobody_was_seen_to_wait_for_is_not_what_it_waits_for(
+    storage_bytes: int, states: str, name: str
+) -> None:
+    before, after = looked(process(10, Call("nanosleep", is_timed=True, asked_s=60.0)))
+    after.processes[10].storage_bytes = storage_bytes
+    after.states = {10: states}
+    assert judge(before, after).name == name
+
+
 def test_output_that_is_held_is_told_with_what_its_holder_does() -> None:
     before, after = looked(process(20, Call("nanosleep", is_timed=True, asked_s=60.0)))
     verdict = judge(before, after, Context(exit_status=0, output_is_open=True, output_holders=(20,)))

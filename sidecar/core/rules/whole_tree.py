@@ -13,6 +13,9 @@ from sidecar.core.values import counted
 COMPUTING_SHARE = 0.05
 BUSY_SHARE = 0.5
 STORAGE_BYTES = 64 * 1024
+STORAGE_BYTES_PER_SECOND = 1_000_000
+"""Below it somebody has to be seen waiting for storage: a program whose own pages were evicted reads them again, at 0.1
+MB/s and for no time at all, and is silent for another reason."""
 TRANSFER_BYTES_PER_SECOND = 256
 """Below it is keep-alive traffic."""
 MAJOR_FAULTS_PER_SECOND = 50
@@ -96,6 +99,8 @@ def _storage(scene: Scene) -> Wait | None:
     if movement.storage_bytes <= STORAGE_BYTES:
         return None
     if movement.cpu_share >= BUSY_SHARE and movement.uninterruptible <= UNINTERRUPTIBLE_SHARE:
+        return None
+    if movement.storage_bytes < STORAGE_BYTES_PER_SECOND * movement.seconds and not movement.uninterruptible:
         return None
     rate = movement.storage_bytes / movement.seconds / 1e6
     waits = f"in state D in {movement.uninterruptible:.0%} of samples"
