@@ -63,7 +63,8 @@ def _make_folders(folder: str) -> None:
 
     before = os.umask(0o077)  # os.makedirs gives the mode to the last folder only
     try:
-        os.makedirs(folder, 0o700)
+        # Commands that an agent starts at once meet here: whoever is second finds it made, which is as good.
+        os.makedirs(folder, 0o700, exist_ok=True)
     finally:
         os.umask(before)
 

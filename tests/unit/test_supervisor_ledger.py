@@ -48,6 +48,19 @@ def test_its_folders_are_made_and_private(socket: str) -> None:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
+def test_commands_that_start_at_once_each_have_one(socket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first commands of a machine: another one makes each folder between our look for it and our own attempt."""
+    mkdir = os.mkdir
+
+    def second(path: str, mode: int = 0o777) -> None:
+        mkdir(path, mode)
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", second)
+    made(socket)
+    assert file_of(socket).read_bytes() == b"one\n"
+
+
 def test_lines_are_added_replaced_and_removed(socket: str) -> None:
     entry = made(socket)
     entry.add(b"two\n")
