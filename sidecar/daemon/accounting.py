@@ -43,7 +43,7 @@ class Accounting:
             await asyncio.sleep(pause_s)
 
     def close(self, *, saved: bool) -> None:
-        """The telemetry has ended; `saved` where all of it was put into the spool."""
+        """The telemetry has ended; `saved` where all of it was sent, or is in the spool on the disk."""
         if saved:
             self._ledger.remove(self._saving)
             self._ledger.remove(self._producers.settled)

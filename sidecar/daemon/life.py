@@ -113,10 +113,11 @@ async def _serve(
     listener.remove_file(_LOCK_S)
     await server.stop(_DRAIN_S, owns_listener=listener.is_ours)
     # A thread that is not waited for at the exit: an exporter may hang far beyond its budget.
-    flushing = threading.Thread(target=server.sink.shutdown, args=(FLUSH_S,), daemon=True)
+    safe: list[bool] = []
+    flushing = threading.Thread(target=lambda: safe.append(server.sink.shutdown(FLUSH_S)), daemon=True)
     flushing.start()
     flushing.join(FLUSH_S + 0.05)
-    accounting.close(saved=not flushing.is_alive())
+    accounting.close(saved=safe == [True])
 
 
 async def _tick(server: Server, listener: Listener, idle_timeout_ns: int | None) -> None:

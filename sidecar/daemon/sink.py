@@ -52,8 +52,11 @@ class TelemetrySink(Protocol):
         May block, beside the other calls: it has a thread of its own.
         """
 
-    def shutdown(self, budget_s: float) -> None:
-        """Flush and end within `budget_s`. May block too, on a thread of its own."""
+    def shutdown(self, budget_s: float) -> bool:
+        """Flush and end within `budget_s`. May block too, on a thread of its own.
+
+        False: not all that was told is where the death of this process does not reach it.
+        """
 
     def status(self) -> dict[str, Any]:
         """What `sidecar daemon status` shows of it; an empty dict for nothing."""
@@ -89,8 +92,8 @@ class NullSink:
     def save(self) -> bool:
         return True
 
-    def shutdown(self, budget_s: float) -> None:
-        pass
+    def shutdown(self, budget_s: float) -> bool:
+        return True
 
     def status(self) -> dict[str, Any]:
         if self._problem is None:
@@ -131,8 +134,10 @@ class GuardedSink:
         self._call("save", lambda: found.append(self._sink.save()))
         return found[-1]
 
-    def shutdown(self, budget_s: float) -> None:
-        self._call("shutdown", lambda: self._sink.shutdown(budget_s))
+    def shutdown(self, budget_s: float) -> bool:
+        found = [False]
+        self._call("shutdown", lambda: found.append(self._sink.shutdown(budget_s)))
+        return found[-1]
 
     def status(self) -> dict[str, Any]:
         found: list[dict[str, Any]] = []

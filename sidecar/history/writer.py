@@ -105,15 +105,16 @@ class RecordingSink:
             pass
         return saved
 
-    def shutdown(self, budget_s: float) -> None:
+    def shutdown(self, budget_s: float) -> bool:
         """Both within the budget: the history is written while the telemetry is flushed."""
         deadline_s = time.monotonic() + budget_s
         try:
             self._ended.put(None, timeout=budget_s / 4)
         except queue.Full:
             log.warning("the history could not be written in time")
-        self._inner.shutdown(budget_s)
+        is_safe = self._inner.shutdown(budget_s)
         self._thread.join(max(0.0, deadline_s - time.monotonic()))
+        return is_safe
 
     def status(self) -> dict[str, Any]:
         status = dict(self._inner.status())

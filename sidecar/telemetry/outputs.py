@@ -106,9 +106,9 @@ class Outputs:
             self._build()
 
     def shutdown(self, budget_s: float) -> bool:
-        """Send what is queued, and return within `budget_s` whatever the Collector does. True: all of it was spooled.
+        """Send what is queued, and return within `budget_s` whatever the Collector does. True: all is sent, or on disk.
 
-        What it does not take by then is in the spool. The last metrics are lost: their gauges would be stale. Left
+        What it does not take by then is in the spool, which may have no disk just now: then it is lost with us. The last metrics are lost: their gauges would be stale. Left
         to itself the SDK would take 6-8 s a signal for a Collector that refuses, 10-30 for a silent one.
         """
         deadline_s = time.monotonic() + budget_s
@@ -124,11 +124,10 @@ class Outputs:
         _join([*spooling, *rest], deadline_s)
         spooled = not any(thread.is_alive() for thread in spooling)
         if all(ended) and spooled:
-            self.spool.close()
-        else:
-            # Closing is left to the kernel: a thread may have something to add yet.
-            self.spool.save()
-        return spooled
+            return self.spool.close()
+        # Closing is left to the kernel: a thread may have something to add yet.
+        self.spool.save()
+        return spooled and self.spool.is_safe
 
     def save(self) -> bool:
         """What is gathered in memory goes to the spool now. Whether it has reached the disk, if there is one for it."""

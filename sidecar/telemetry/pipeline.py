@@ -132,15 +132,17 @@ class Telemetry:
         del self._taken[:taken]
         return True
 
-    def shutdown(self, budget_s: float) -> None:
-        """Send what is queued, and return within `budget_s` whatever the exporters do."""
+    def shutdown(self, budget_s: float) -> bool:
+        """Send what is queued, and return within `budget_s` whatever the exporters do. False: some of it is lost."""
         if self._shut_down:
-            return
+            return True
         self._shut_down = True
-        if self._outputs is not None and self._outputs.shutdown(budget_s):
+        is_safe = self._outputs is None or self._outputs.shutdown(budget_s)
+        if is_safe:
             for taken in self._taken:
                 taken.remove()
         stop_collecting(self._problems)
+        return is_safe
 
     def take_leftovers(self, path: str, at_most: int) -> None:
         """Tell of what was left beside the spool at `path`; it is removed when that is in the spool."""

@@ -174,17 +174,19 @@ class Spool:
             self._forget()
             self._save_memory()
 
-    def close(self) -> None:
-        """`save`, and let go of the file."""
+    def close(self) -> bool:
+        """`save`, and let go of the file. False where something is lost by that: the disk would not have it."""
         with self._guard:
             if self._closed:
-                return
+                return True
             self.save()
             self._closed = True
+            is_safe = self.is_safe
             for signal, _, request in self._memory:
                 self._count_dropped(signal, request.records)
             self._memory.clear()
             self._let_go()
+            return is_safe
 
     def _on_disk(self, file: SpoolFile, signal: str, destination: str, max_requests: int) -> list[Request]:
         # More by as many as are not to be sent again.

@@ -1,7 +1,9 @@
 """No command unaccounted for: whoever of those who knew of it is killed, and when."""
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
@@ -77,6 +79,24 @@ def test_a_daemon_that_is_killed_while_it_starts(site: Exporting, receiver: Otlp
     assert site.run("true", flags=("--tool-call-id", "second")).status == 0  # within the pause before the next start
     site.start_daemon()
     assert len(told(receiver, "first")) == len(told(receiver, "second")) == 1
+    wait_for_no_entry(site)
+
+
+def test_a_daemon_that_ends_while_nobody_takes_what_it_was_told(site: Exporting, receiver: OtlpReceiver) -> None:
+    """The Collector refuses it, and the spool's disk is not to be written to: the ledger has it still."""
+    site.start_daemon()
+    assert site.run("true", flags=("--tool-call-id", "before")).status == 0
+    assert told(receiver, "before")
+    wait_for_no_entry(site)
+    receiver.http_status = 503
+    with contextlib.closing(sqlite3.connect(site.spool, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert site.run("true", flags=("--tool-call-id", "refused")).status == 0
+        site.stop_daemon()
+    assert len(os.listdir(f"{site.socket}.ledger")) == 2
+    receiver.http_status = 200
+    site.start_daemon()
+    assert len(told(receiver, "refused")) == 1
     wait_for_no_entry(site)
 
 
