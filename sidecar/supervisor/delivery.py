@@ -92,9 +92,7 @@ class Delivery:
         if self._copy is not None:
             self._copy.close()
         if self._inline is not None:
-            self._inline.close(_INLINE_BUDGET_S)
-            if self._entry is not None:
-                self._entry.remove()
+            self._let_go_of_entry(is_safe=self._inline.close(_INLINE_BUDGET_S))
             return
         if self.link is not None:
             self._hand_over(self.link)
@@ -174,13 +172,18 @@ class Delivery:
                 left = path is not None and leave(path, [wire.encode(frame) for frame in self._before])
             except Exception as error:  # noqa: BLE001 - as above: no module any more, or a frame that is none
                 self._notes.write(f"frames not left: {error!r}")
-        if self._entry is not None:
-            if left:
-                self._entry.remove()
-            else:
-                self._entry.remove_if_crowded()
+        self._let_go_of_entry(is_safe=left)
         what = "left to the next one" if left else "not recorded"
         self._notes.write(f"no daemon can be had, and the command is over: it is {what}")
+
+    def _let_go_of_entry(self, *, is_safe: bool) -> None:
+        """What is not safe elsewhere waits for a daemon."""
+        if self._entry is None:
+            return
+        if is_safe:
+            self._entry.remove()
+        else:
+            self._entry.remove_if_crowded()
 
     def _go_inline(self) -> None:
         try:
@@ -194,5 +197,6 @@ class _Nowhere:
     def put(self, frame: "Frame") -> None:
         """Telemetry could not be loaded: there is nobody to tell."""
 
-    def close(self, budget_s: float) -> None:
-        """Nothing is owed."""
+    def close(self, budget_s: float) -> bool:
+        """Nobody has anything."""
+        return False

@@ -51,6 +51,7 @@ class InlineSink:
         self._guard = threading.Lock()
         self._taking = False
         self._given_up = False
+        self._is_safe = False
         self._spool_path: str | None = None
         self._configured = False
         self._thread = threading.Thread(target=self._run, name="sidecar-inline", daemon=True)
@@ -64,16 +65,19 @@ class InlineSink:
             return
         self._queue.put((frame, time.monotonic_ns()))
 
-    def close(self, budget_s: float = 1.0) -> None:
-        """Send what is queued, or leave it for later; returns within `budget_s`, whatever the exporters do."""
+    def close(self, budget_s: float = 1.0) -> bool:
+        """Send what is queued, or leave it for later; returns within `budget_s`, whatever the exporters do.
+
+        False: not all of it is known to be sent, or on disk.
+        """
         if self._deadline_s is None:
             self._deadline_s = time.monotonic() + budget_s
             self._queue.put(None)
             self._thread.join(max(0.0, budget_s - _TO_LEAVE_S))
             if self._thread.is_alive() and self._give_up():
-                self._leave()
-                return
+                return self._leave()
         self._thread.join(max(0.0, self._deadline_s - time.monotonic()))
+        return self._is_safe
 
     def _run(self) -> None:
         try:
@@ -106,7 +110,8 @@ class InlineSink:
                 self.failure = repr(error)
         self._take_leftovers(telemetry)
         deadline_s = self._deadline_s or 0.0
-        telemetry.shutdown(max(0.0, deadline_s - time.monotonic()))
+        is_safe = telemetry.shutdown(max(0.0, deadline_s - time.monotonic()))
+        self._is_safe = is_safe and self.failure is None and not self.dropped
 
     def _take_leftovers(self, telemetry: Telemetry) -> None:
         """What others had to leave: some of it, where there is time, so that it is not left where no daemon runs."""
@@ -120,7 +125,7 @@ class InlineSink:
             self._given_up = not self._taking
             return self._given_up
 
-    def _leave(self) -> None:
+    def _leave(self) -> bool:
         lines = []
         try:
             while (item := self._queue.get_nowait()) is not None:
@@ -131,11 +136,13 @@ class InlineSink:
         if not self._configured and self._make_settings is _configured:
             path = _likely_spool()
         if path is None or not lines:
-            return
+            return False
         from sidecar.telemetry.leftovers import leave
 
-        if not leave(path, lines):
+        left = leave(path, lines)
+        if not left:
             self.dropped += len(lines)
+        return left
 
     def _discard(self) -> None:
         try:

@@ -108,8 +108,9 @@ class Outputs:
     def shutdown(self, budget_s: float) -> bool:
         """Send what is queued, and return within `budget_s` whatever the Collector does. True: all is sent, or on disk.
 
-        What it does not take by then is in the spool, which may have no disk just now: then it is lost with us. The last metrics are lost: their gauges would be stale. Left
-        to itself the SDK would take 6-8 s a signal for a Collector that refuses, 10-30 for a silent one.
+        What it does not take by then is in the spool; where that has no disk just now, it is lost. The last metrics
+        are lost: their gauges would be stale. Left to itself the SDK would take 6-8 s a signal for a Collector that
+        refuses, 10-30 for a silent one.
         """
         deadline_s = time.monotonic() + budget_s
         self._closing.deadline_s = deadline_s

@@ -1,6 +1,8 @@
 """Telemetry on a thread of the supervisor's own process."""
 
+import contextlib
 import gc
+import sqlite3
 import subprocess
 import sys
 import time
@@ -44,7 +46,7 @@ def test_frames_become_telemetry(encoded: bool) -> None:
         for frame in frames:
             # None stands for an absent key, as in the supervisor's own frames.
             sink.put(wire.encode(frame) if encoded else {**frame, "evidence": None})
-        sink.close(60.0)
+        assert sink.close(60.0)
         assert sink.failure is None
         assert sink.dropped == 0
         assert [span.name for span in receiver.spans] == [
@@ -74,7 +76,7 @@ def test_what_there_is_no_time_for_is_left_and_taken_by_the_next(tmp_path: Path)
     for frame in frames:
         late.put(frame)
     before_s = time.monotonic()
-    late.close(0.4)
+    assert late.close(0.4)
     assert time.monotonic() - before_s < 20
     assert len(files(path)) == 1
 
@@ -85,6 +87,21 @@ def test_what_there_is_no_time_for_is_left_and_taken_by_the_next(tmp_path: Path)
         assert files(path) == []
         assert [span.name for span in receiver.spans] == ["sidecar.started", *["sidecar.heartbeat"] * 2, "pytest"]
         assert receiver.spans[-1].span_id == script.span_id
+
+
+def test_what_is_neither_sent_nor_on_disk_is_not_safe(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "spool.db"
+    _, frames = _frames()
+    with OtlpReceiver() as receiver:
+        settings = TelemetrySettings(otlp_endpoint=receiver.http_endpoint, spool=SpoolLimits(str(path)), environ={})
+        assert InlineSink(lambda: settings).close(60.0)  # makes the spool
+        receiver.http_status = 503
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            sink = InlineSink(lambda: settings)
+            for frame in frames:
+                sink.put(frame)
+            assert not sink.close(60.0)
 
 
 def test_full_queue_drops_heartbeats_and_keeps_the_ends() -> None:
@@ -108,7 +125,7 @@ def test_no_telemetry_is_no_failure_of_the_command() -> None:
     sink = InlineSink(fail)
     for frame in frames:
         sink.put(frame)
-    sink.close(60.0)
+    assert not sink.close(60.0)
     assert sink.failure is not None
     assert "no such library" in sink.failure
 

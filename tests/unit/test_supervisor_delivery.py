@@ -10,9 +10,12 @@ from daemon_support import activity, beat, settled, started
 from test_supervisor_rules import options
 
 from sidecar import rendezvous
+from sidecar.core import frame as wire
 from sidecar.core.errors import DaemonUnavailable
+from sidecar.daemon.ledger import Ledger
 from sidecar.supervisor import activate
 from sidecar.supervisor.delivery import Delivery
+from sidecar.supervisor.ledger import Entry, enter
 from sidecar.telemetry.leftovers import files, take
 
 Frame = dict[str, Any]
@@ -22,12 +25,14 @@ class Inline:
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.closed = False
+        self.is_safe = True
 
     def put(self, frame: Frame) -> None:
         self.frames.append(frame)
 
-    def close(self, budget_s: float) -> None:
+    def close(self, budget_s: float) -> bool:
         self.closed = True
+        return self.is_safe
 
 
 class Scene:
@@ -50,13 +55,18 @@ class Scene:
         return self.inlines[-1]
 
     def delivery(
-        self, *, inline: bool = False, factory: Callable[[], Any] | None = None, **chosen_too: Any
+        self,
+        *,
+        inline: bool = False,
+        factory: Callable[[], Any] | None = None,
+        entry: Entry | None = None,
+        **chosen_too: Any,
     ) -> Delivery:
         chosen = options(10**10, None, "call_1")
         for name, value in chosen_too.items():
             setattr(chosen, name, value)
         chosen.inline, chosen.socket, chosen.log = inline, self.path, str(self.log)
-        return Delivery(chosen, {}, factory or self._make_inline)
+        return Delivery(chosen, {}, factory or self._make_inline, entry)
 
     def try_again(self, delivery: Delivery) -> None:
         """The second try, which comes after a tenth of a second: only then is it said that there is no daemon."""
@@ -127,6 +137,22 @@ def test_the_first_beat_without_a_daemon_goes_inline_with_all_that_was_before(sc
     assert scene.inlines[0].frames == sent
     assert scene.inlines[0].closed
     assert delivery.link is None
+
+
+@pytest.mark.parametrize("is_safe", [True, False])
+def test_what_goes_inline_stays_in_the_ledger_until_it_is_safe(scene: Scene, is_safe: bool) -> None:
+    """A busy machine: the time for the end is over, and the spans are neither sent nor in the spool."""
+    frames = [started(), beat(seq=1), settled(seq=2)]
+    entry = enter(scene.path, frames[0]["commandId"], wire.encode(frames[0]))
+    assert entry is not None
+    delivery = scene.delivery(entry=entry)
+    scene.try_again(delivery)
+    for frame in frames:
+        delivery.send(frame)
+    scene.inlines[0].is_safe = is_safe
+    delivery.close()
+    told = Ledger(scene.path).frames(frames[0]["commandId"])
+    assert [frame["type"] for frame in told] == ([] if is_safe else [wire.STARTED, wire.SETTLED])
 
 
 def test_a_long_flow_of_output_before_the_first_beat_does_not_crowd_it_out(scene: Scene) -> None:
