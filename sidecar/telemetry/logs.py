@@ -74,9 +74,9 @@ class LogEvents:
             )
         )
 
-    def force_flush(self) -> None:
-        """Hand what is queued to the exporter, and wait for that."""
-        self._provider.force_flush()
+    def force_flush(self) -> bool:
+        """Hand what is queued to the exporter, and wait for that. False: its end has begun, which does that itself."""
+        return self._provider.force_flush()
 
     def shutdown(self) -> None:
         """Send what is queued. May block for half a minute: bound it from outside."""

@@ -132,11 +132,9 @@ class Outputs:
 
     def save(self) -> bool:
         """What is gathered in memory goes to the spool now. Whether it has reached the disk, if there is one for it."""
-        if self.spans is not None:
-            self.spans.force_flush()
-        if self.logs is not None:
-            self.logs.force_flush()
-        return self.spool.is_safe
+        flushed = [queue.force_flush() for queue in (self.spans, self.logs) if queue is not None]
+        # Whose end has begun does not wait, and may not have put anything into the spool yet.
+        return all(flushed) and self.spool.is_safe
 
     def send_now(self, *, everything: bool) -> None:
         """Somebody knows that the Collector is back; `everything`: and will have what was meant for another."""

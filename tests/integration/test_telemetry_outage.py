@@ -103,6 +103,20 @@ def test_what_a_process_could_not_send_the_next_one_sends(protocol: str, tmp_pat
         assert len(receiver.spans) == 3
 
 
+def test_while_it_ends_nobody_says_that_all_is_safe(tmp_path: Path) -> None:
+    """Once its end has begun, a queue is not waited for any more: what is in it may not be in the spool yet."""
+    with OtlpReceiver() as receiver:
+        path = tmp_path / "state" / "spool.db"
+        telemetry = _telemetry(receiver.http_endpoint, "http/protobuf", path, FakeClock())
+        outputs = telemetry._outputs
+        assert outputs is not None
+        assert outputs.spans is not None
+        assert outputs.save()
+        outputs.spans.shutdown()
+        assert not outputs.save()
+        telemetry.shutdown(60.0)
+
+
 def test_the_spool_is_seen_in_the_metrics(tmp_path: Path) -> None:
     clock = FakeClock()
     with OtlpReceiver() as receiver:
