@@ -14,7 +14,7 @@ import click
 
 from sidecar.cli.errors import complain
 from sidecar.cli.parameters import daemon_socket, socket_options
-from sidecar.cli.which import one_command
+from sidecar.cli.which import SeveralOfTrace, one_command
 from sidecar.core.command_ids import typed_id
 from sidecar.core.duration import format_duration
 from sidecar.core.errors import UsageError
@@ -63,7 +63,13 @@ def cancel(
     command_id = typed_id(command_id)
     if len(command_id) < _WHOLE_CHARS:
         # The daemon knows those that have ended since its start. The history knows what ended before.
-        command_id = str(one_command(command_id, path, config_path)["commandId"])
+        try:
+            command_id = str(one_command(command_id, path, config_path)["commandId"])
+        except SeveralOfTrace as several:
+            if several.running:
+                raise
+            of_them = f"its {len(several.ended)} commands have ended: `sidecar history --filter {several.trace_id}`"
+            raise UsageError(f"nothing of trace {several.trace_id} runs; {of_them}") from None
     with client.cancel(path, command_id, f"sidecar cancel, pid {os.getpid()}") as answers:
         asked = answers.next_within(_ANSWER_S)
         if asked is None:

@@ -2,6 +2,7 @@
 ended lately."""
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +22,8 @@ _Answer = TypeVar("_Answer")
 _ALL = 1_000_000
 """The history is bounded."""
 _SOON_S = 1.0
+_WRITTEN_WITHIN_S = 0.5
+"""The daemon tells no longer of a command that has just ended, and gathers what it writes into the history."""
 
 
 class SeveralOfTrace(UsageError):  # noqa: N818 - says what is
@@ -34,16 +37,31 @@ class SeveralOfTrace(UsageError):  # noqa: N818 - says what is
         super().__init__(f"trace {trace_id} has {number} commands, {some}: {which}; give the id of one")
 
 
+class NoSuchCommand(UsageError):  # noqa: N818 - says what is
+    """Neither the daemon nor the history has it, and both can be read."""
+
+
 def one_command(text: str, path: str, config_path: str | None) -> Record:
     """The daemon's record of the running command that is meant by `text`, or the history's, which has `endUnixMs`.
 
-    Raises UsageError: there is none, or more than one (of a trace: SeveralOfTrace). Without a daemon there is the
-    history; where neither has it, and one of them cannot be read, that is the error (DaemonUnavailable, UsageError).
+    Raises UsageError: there is none (NoSuchCommand), or more than one (of a trace: SeveralOfTrace). Without a daemon
+    there is the history; where neither has it, and one of them cannot be read, that is the error (DaemonUnavailable,
+    UsageError).
     """
+    try:
+        return _one_command(text, path, config_path)
+    except NoSuchCommand:
+        time.sleep(_WRITTEN_WITHIN_S)
+        return _one_command(text, path, config_path)
+
+
+def _one_command(text: str, path: str, config_path: str | None) -> Record:
     wanted = typed_id(text)
     trace_id = trace_id_in(wanted)
     subject = f"command {printable(wanted.lower()[:64])}" if trace_id is None else f"command of trace {trace_id}"
-    missing: SidecarError = UsageError(f"no {subject} runs or has ended lately; see `sidecar ps` and `sidecar history`")
+    missing: SidecarError = NoSuchCommand(
+        f"no {subject} runs or has ended lately; see `sidecar ps` and `sidecar history`"
+    )
     found: dict[str, Record] = {}
     try:
         for answer in request(path, "list"):

@@ -79,6 +79,8 @@ class Looking:
         self._lookout: Lookout | None = None
         self._unable: str | None = None
         self._next_ns = 0
+        self._stuck_at_ns = 0
+        """When `tick` is to be called next about the look in flight."""
         self._exited_ns: int | None = None
         self._hurried = False
         self._pressing = 0
@@ -117,11 +119,15 @@ class Looking:
             return None
         busy_since_ns = self._lookout.busy_since_ns
         if busy_since_ns is not None:
+            if now_ns > self._stuck_at_ns + _STUCK_NS:
+                self._lookout.busy_since_ns = busy_since_ns = now_ns  # so late are we only if we were stopped meanwhile
             if now_ns < busy_since_ns + _STUCK_NS:
-                return busy_since_ns + _STUCK_NS
+                self._stuck_at_ns = busy_since_ns + _STUCK_NS
+                return self._stuck_at_ns
             seconds = (now_ns - busy_since_ns) // 1_000_000_000
             self._say_unable(f"a look that began {seconds} s ago has not come back: the kernel holds it", now_ns)
-            return now_ns + _STUCK_NS
+            self._stuck_at_ns = now_ns + _STUCK_NS
+            return self._stuck_at_ns
         due_ns = self._due_ns
         if now_ns < due_ns:
             return due_ns
@@ -215,7 +221,8 @@ class Looking:
             self._published.output()
         self._looked_at_silence_ns = self._quiet_since_ns
         if self._lookout.begin(asked, now_ns):
-            return now_ns + _STUCK_NS
+            self._stuck_at_ns = now_ns + _STUCK_NS
+            return self._stuck_at_ns
         self._say_unable(f"no look can be had: {self._lookout.failure}", now_ns)
         self._plan(now_ns, is_settled=True)
         return self._due_ns

@@ -1,5 +1,6 @@
 """When a silence is long enough to ask why: the loop's handle on `looking`, which is loaded only then."""
 
+import posix
 import select
 
 from sidecar.supervisor.notes import Notes
@@ -145,6 +146,8 @@ class Silence:
                     "alive": True,
                     "progress": False,
                     "evidence": [f"stopped by {signal_name}, and its supervisor with it: a job of a shell's"],
+                    "hint": "Continue it with `fg` in the shell whose job it is; from elsewhere, by its supervisor: "
+                    f"`kill -CONT {posix.getpid()}`.",
                 },
                 now_ns,
             )

@@ -145,6 +145,9 @@ def test_by_the_trace_of_an_alert(sidecar: Installation) -> None:
         assert cancel(sidecar, first_id).returncode == 0
         assert first.wait(WAIT_S) == -signal.SIGTERM
     until(lambda: "2 commands of this trace have ended" in verb(sidecar, "explain", trace).stderr)
+    refused = cancel(sidecar, trace)
+    assert (refused.returncode, refused.stdout) == (125, "")
+    assert f"nothing of trace {trace} runs; its 2 commands have ended: `sidecar history --filter" in refused.stderr
     history = verb(sidecar, "history", "--filter", trace, "--json")
     assert [one["commandId"] for one in json.loads(history.stdout)] == [first_id, second_id]
 

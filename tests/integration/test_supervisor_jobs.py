@@ -232,6 +232,9 @@ def test_a_suspended_job_is_cancelled_from_elsewhere(
             return [record for record in listed if record.get("pid") == command and record.get("verdict") == "stopped"]
 
         (running,) = until(told)
+        assert f"`kill -CONT {running['supervisorPid']}`" in running["hint"], (
+            "whoever continues only the command is told nothing of it"
+        )
         done = subprocess.run(
             [sidecar.script, "cancel", running["commandId"]], env=sidecar.environ, capture_output=True, text=True
         )

@@ -61,6 +61,7 @@ def history_has(*records: dict[str, object]) -> None:
 def _daemon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     daemon_knows(monkeypatch, FIRST, SECOND)
+    monkeypatch.setattr(which.time, "sleep", lambda _seconds: None)
 
 
 def test_two_sentences_the_facts_the_next_step_and_what_was_not_seen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,6 +141,16 @@ def test_a_supervisor_that_says_nothing_any_more(
 def test_what_is_refused(prefix: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", prefix]) == 125
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wanted", ["0abc-01", TRACE])
+def test_one_that_has_ended_just_now_is_written_down_a_moment_later(
+    wanted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = {"commandId": "0abc-01", "program": "make", "traceId": TRACE}
+    monkeypatch.setattr(which.time, "sleep", lambda _seconds: history_has(written))
+    assert main(["explain", wanted]) == 0
+    assert "make ran for 0.0s and has ended" in capsys.readouterr().out
 
 
 def test_how_many_have_ended_whose_id_begins_so(

@@ -219,6 +219,19 @@ def test_a_look_that_does_not_come_back_is_said_and_no_other_is_begun(stage: Sta
     assert [at for at, _ in stage.beats] == [10, 20, 30], "the beats are on time"
 
 
+def test_a_supervisor_that_was_stopped_itself_does_not_take_its_own_time_for_the_kernels(stage: Stage) -> None:
+    stage.comes_back = False
+    stage.run(2)
+    assert stage.looks == [2]
+    stage.now_ns = 80 * S  # nobody called: the process was stopped
+    stage.next_ns = stage.looking.tick(stage.now_ns)
+    assert stage.told == []
+    stage.run(94)
+    assert stage.told == []
+    stage.run(96)
+    assert stage.told == [(95, "unknown")], "from then on it may well be the kernel"
+
+
 def test_a_look_that_fails_says_why(stage: Stage) -> None:
     def fail(_: float) -> None:
         stage.lookout.failure = "KeyError: 'x'"
