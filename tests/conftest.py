@@ -14,6 +14,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+# Where a receiver in this process speaks gRPC, its handlers of fork(2) start threads anew in each child that has
+# something to do before its exec: they count for the limits of that child, write to its stderr, and have killed it.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 _E2E_FOLDER = Path(__file__).parent / "e2e"
 
 # A property holds or not, however busy the machine is; and whoever changes nothing has the same examples as before.

@@ -260,8 +260,11 @@ class TestTrace:
         assert len(out.splitlines()) == 21
         assert out.splitlines()[1].split()[-1] == "0abc-29"
         assert "30 commands of this trace have ended, of which these are the latest 20; give the id" in err
-        assert main(["cancel", TRACE]) == 125
+        assert main(["explain", "--json", TRACE]) == 125
         assert "has 30 commands, all have ended: 0abc-29 (make, ended), " in capsys.readouterr().err
+        assert main(["cancel", TRACE]) == 125
+        said = f"nothing of trace {TRACE} runs; its 30 commands have ended: `sidecar history --filter {TRACE}`\n"
+        assert said in capsys.readouterr().err
 
     def test_a_trace_of_nobody(self, capsys: pytest.CaptureFixture[str]) -> None:
         for verb in ("explain", "cancel"):
