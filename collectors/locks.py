@@ -42,6 +42,7 @@ def name_holders(kernel: Kernel, locks: list[Lock], interesting: set[int]) -> No
         if pid > 0 and (lock.pid in interesting or lock.holder is None) and not lock.holder_program:
             process, _ = read_stat(kernel, pid)
             lock.holder_program = process.program if process is not None else ""
+            lock.holder_has_ended = _has_ended(process) if process is not None else not kernel.exists(pid)
 
 
 def find_holders(kernel: Kernel, locks: list[Lock], processes: list[Process]) -> None:
@@ -52,7 +53,7 @@ def find_holders(kernel: Kernel, locks: list[Lock], processes: list[Process]) ->
     """
     waiting = [lock for lock in locks if lock.holder is not None]
     files = {lock.file for lock in waiting}
-    has: dict[tuple[str, str], set[int]] = {}
+    has: dict[tuple[str, str], dict[int, str]] = {}
     left = _FILES_AT_MOST
     is_readable = False
     for process in processes:
@@ -65,6 +66,12 @@ def find_holders(kernel: Kernel, locks: list[Lock], processes: list[Process]) ->
             for line in info or ():
                 fields = line.split()
                 if line.startswith("lock:") and len(fields) > 6 and fields[6] in files:
-                    has.setdefault((fields[2], fields[6]), set()).add(process.pid)
+                    has.setdefault((fields[2], fields[6]), {})[process.pid] = process.program
     for lock in waiting if is_readable else ():
-        lock.holders = tuple(sorted(has.get((lock.kind, lock.file), ())))
+        lock.programs = has.get((lock.kind, lock.file), {})
+        lock.holders = tuple(sorted(lock.programs))
+
+
+def _has_ended(process: Process) -> bool:
+    """A zombie has closed its files; one whose main thread alone has ended has not."""
+    return process.state in "ZX" and process.thread_count <= 1

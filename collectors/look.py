@@ -96,7 +96,7 @@ class Looker:
         if first is not None:
             look.cgroup = self._cgroups.read(kernel, self.root if self.root in tree.processes else first)
         look.pressures = read_pressures(kernel)
-        look.unseen = describe(kernel, look.is_hidden)
+        look.unseen = describe(kernel, look)
         return look
 
     def detail(self, look: Look, before: Look | None = None, *, is_last: bool = True) -> None:
@@ -125,7 +125,7 @@ class Looker:
                     read_dispositions(self.kernel, process)
                     read_timers(self.kernel, process)
         self._read_locks(look, alive, descriptors, waited)
-        look.unseen = describe(self.kernel, look.is_hidden)
+        look.unseen = describe(self.kernel, look)
         look.is_detailed = True
 
     def sample(self, look: Look, states: dict[int, str]) -> None:

@@ -1,7 +1,7 @@
 """What could not be read, and what would make it readable, in words."""
 
 from collectors.kernel import Kernel
-from sidecar.core.evidence import Unseen
+from sidecar.core.evidence import Look, Unseen
 
 _PTRACE_ACCESS = (
     "run the sidecar as the command's user; where kernel.yama.ptrace_scope is 2, give it CAP_SYS_PTRACE "
@@ -26,7 +26,13 @@ _REMEDIES = {
 }
 
 
-def describe(kernel: Kernel, is_hidden: bool) -> list[Unseen]:
-    """One entry for each source that was refused since the look began, in a fixed order. `is_hidden`: see Look."""
-    refused = kernel.refused | {"stat"} if is_hidden else kernel.refused
-    return [Unseen(*_REMEDIES[source]) for source in _REMEDIES if source in refused]
+_AROUND = Unseen("open descriptors of processes of other users", "root sees them")
+
+
+def describe(kernel: Kernel, look: Look) -> list[Unseen]:
+    """One entry for each source that was refused since `look` began, in a fixed order."""
+    refused = kernel.refused | {"stat"} if look.is_hidden else kernel.refused
+    unseen = {source: Unseen(*_REMEDIES[source]) for source in _REMEDIES if source in refused}
+    if "fd" in unseen and all(process.descriptors is not None for process in look.processes.values()):
+        unseen["fd"] = _AROUND  # the command's own were read, and of those around it some were not
+    return list(unseen.values())

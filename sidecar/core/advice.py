@@ -76,8 +76,12 @@ FIRST = {
     "-F {terminal} -drain -ixon`. If that does not help, see who should read it: `fuser -v {terminal}`.",
     "lock_wait": "See who holds the lock: `lslocks`. Wait for the holder, or end it; "
     "never delete the file, for then two would hold it.",
-    "lock_wait, with a holder": "Look at {peer}, which holds {file}: `sidecar why {peer_pid}`. Wait for it, or end "
-    "it: `kill {peer_pid}`. Never delete the file, for then two would hold it.",
+    "lock_wait, with a holder": "Look at {peer}, which holds the lock: `sidecar why {peer_pid}`. Wait for it, or end "
+    "it: `kill {peer_pid}`. If the lock is held even then, what inherited the file holds it: `fuser -v {file}` names "
+    "that. Never delete the file, for then two would hold it.",
+    "lock_wait, whose taker has ended": "See who else has the file open, for process {peer_pid}, which took the lock, "
+    "has ended: `fuser -v {file}`. Wait for what inherited it, or end that; never delete the file, for then two would "
+    "hold it.",
     "fifo_wait": "Start the program that belongs at the other end of {file}; what has opened this end: `ps "
     "-o pid,ppid,args -p {pid}`.",
     "deadlock_suspected": "Keep its stacks for whoever mends it: {stacks}.",

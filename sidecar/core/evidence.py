@@ -201,6 +201,10 @@ class Lock:
     holder_program: str = ""
     holders: tuple[int, ...] | None = None
     """On the same line: who has it now, of the tree and around it, as their fdinfo says. None: could not be read."""
+    programs: dict[int, str] = field(default_factory=dict)
+    """Of `holders`, by pid."""
+    holder_has_ended: bool = False
+    """Who took it is gone, or a zombie. A lock of an open file is then held by whoever inherited that."""
 
 
 @dataclass(slots=True)

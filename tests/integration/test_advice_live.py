@@ -1,6 +1,9 @@
 """What `sidecar explain` says is to be done, done as it is said: the commands it gives are run as they are."""
 
+import contextlib
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +62,31 @@ def test_the_holder_of_a_lock_is_named_and_its_end_lets_the_command_go_on(
                 assert ended(command) == (0, b"mine\n")
         finally:
             holder.kill()
+
+
+def test_a_lock_outlives_who_took_it_and_no_command_has_the_pid_of_the_dead(
+    sidecar: Installation, tmp_path: Path
+) -> None:
+    lock = tmp_path / "lock"
+    taker = subprocess.Popen(
+        ["flock", lock, "sh", "-c", "echo $$; exec sleep 999"], stdout=subprocess.PIPE, text=True
+    )  # fmt: skip
+    assert taker.stdout is not None
+    heir = int(taker.stdout.readline())
+    try:
+        taker.kill()
+        taker.wait(WAIT_S)
+        with watched(sidecar, "flock", str(lock), "echo", "mine", stdout=subprocess.PIPE) as command:
+            advice = told(sidecar, command.verdict("lock_wait")["commandId"])
+            assert f"`fuser -v {lock}`" in advice
+            pasted = re.findall(r"`([^`]+)`", advice)
+            assert not [one for one in pasted if str(taker.pid) in one.split()]
+            os.kill(heir, signal.SIGKILL)
+            assert ended(command) == (0, b"mine\n")
+    finally:
+        taker.stdout.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(heir, signal.SIGKILL)
 
 
 def test_what_nobody_needs_is_ended_as_it_says(sidecar: Installation) -> None:

@@ -76,9 +76,26 @@ def test_the_peers_address(more: dict[str, Any], name: str, command: str) -> Non
 def test_the_holder_of_a_lock() -> None:
     waiter = process(10, Call("flock", 3, wants_lock=True))
     waiter.descriptors = {3: Descriptor(3, "/srv/lock", "file")}
-    said = hint(looked(waiter, locks=[Lock(10, "FLOCK", True, "0:1:1", 99, "make", (99,))]), "lock_wait")
-    assert "which holds /srv/lock: `sidecar why 99`" in said
-    assert "`kill 99`" in said
+    lock = Lock(10, "FLOCK", True, "0:1:1", 99, "make", (98, 99), {98: "cc", 99: "make"})
+    looks = looked(waiter, locks=[lock])
+    said = hint(looks, "lock_wait")
+    assert "Look at cc[98] or make[99], which holds the lock: `sidecar why 98`" in said
+    assert "`kill 98`" in said
+    assert "`fuser -v /srv/lock`" in said
+    assert "held by cc[98] or make[99]" in judge(*looks).evidence[0]
+
+
+@pytest.mark.parametrize("program", ["", "flock"])
+def test_no_command_has_the_pid_of_who_took_a_lock_and_has_ended(program: str) -> None:
+    """`flock FILE CMD` forks: where it is killed, CMD goes on holding the lock. `program`: of a zombie."""
+    waiter = process(10, Call("flock", 3, wants_lock=True))
+    waiter.descriptors = {3: Descriptor(3, "/srv/a lock", "file")}
+    lock = Lock(10, "FLOCK", True, "0:1:1", 99, program, (), holder_has_ended=True)
+    said = hint(looked(waiter, locks=[lock]), "lock_wait")
+    assert "for process 99, which took the lock, has ended: `fuser -v '/srv/a lock'`" in said
+    assert not [command for command in said.split("`")[1::2] if "99" in command]
+    lock.holders, lock.programs = (77,), {77: "sleep"}
+    assert "Look at sleep[77]" in hint(looked(waiter, locks=[lock]), "lock_wait"), "what inherited it is seen"
 
 
 @pytest.mark.parametrize(

@@ -111,13 +111,19 @@ def wait_for_lock(scene: Scene, process: Process, path: str) -> Wait | None:
             if lock.kind != _POSIX and lock.holders is None and not lock.holder_program:
                 return Wait("unknown", text, UNSURE)
             is_guess = any(pid not in scene.alive for pid in holders) or (lock.kind != _POSIX and not lock.holders)
-            hint = _look_at_holder(who, holders[0], path) if holders else ""
+            hint = _look_at_holder(lock, who, holders[0], path) if holders else ""
             return Wait("lock_wait", text, on=on, is_guess=is_guess, hint=hint)
     return None
 
 
-def _look_at_holder(who: str, pid: int, path: str) -> str:
-    return first("lock_wait, with a holder", peer=who, peer_pid=pid, file=path.replace("`", "'"))
+def _look_at_holder(lock: Lock, who: str, pid: int, path: str) -> str:
+    name = "lock_wait, whose taker has ended" if _has_unknown_heirs(lock) else "lock_wait, with a holder"
+    return first(name, peer=who, peer_pid=pid, file=quoted(path) if path.startswith("/") else "")
+
+
+def _has_unknown_heirs(lock: Lock) -> bool:
+    """It is held by what inherited the file, and that is not among those that were looked at."""
+    return lock.kind != _POSIX and lock.holder_has_ended and not lock.holders
 
 
 def _holders(lock: Lock) -> tuple[int, ...]:
@@ -130,10 +136,10 @@ def _holders(lock: Lock) -> tuple[int, ...]:
 
 def _who_holds(scene: Scene, lock: Lock) -> str:
     if lock.holders:
-        return " or ".join(scene.name(pid) if pid in scene.alive else f"[{pid}]" for pid in lock.holders[:3])
+        return " or ".join(f"{lock.programs.get(pid, '')}[{pid}]" for pid in lock.holders[:3])
     if lock.holder is None or lock.holder <= 0:
         return "somebody's open file description (F_OFD_SETLK)"
-    if lock.kind != _POSIX and not lock.holder_program:
+    if _has_unknown_heirs(lock):
         return f"whoever has the file open since process {lock.holder} took it, which has ended"
     return f"{lock.holder_program or '?'}[{lock.holder}]"
 
@@ -154,7 +160,7 @@ def polled_lock(scene: Scene, pid: int) -> Wait | None:
             continue  # of the same command, which goes on: that is polling, and nobody's business
         who = f"{lock.holder_program or '?'}[{lock.pid}]"
         text = f"tries again and again, likely for the lock on {path} that {who} holds"
-        hint = _look_at_holder(who, lock.pid, path) if lock.pid > 0 else ""
+        hint = _look_at_holder(lock, who, lock.pid, path) if lock.pid > 0 else ""
         return Wait("lock_wait", text, INFERRED, hint=hint)
     return None
 
