@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from supervised import WAIT_S, Installation, on_linux
+from supervised import WAIT_S, Installation, on_linux, until
 from verdict_watch import Watched, watched
 
 pytestmark = on_linux
@@ -94,10 +94,12 @@ def test_what_nobody_needs_is_ended_as_it_says(sidecar: Installation) -> None:
         found = command.verdict("sleeping")
         run(sidecar, told(sidecar, found["commandId"]), f"sidecar cancel {found['commandId']}")
         command.process.wait(WAIT_S)
-        advice = subprocess.run(
-            [str(sidecar.script), "explain", found["commandId"]], env=sidecar.environ, capture_output=True, text=True
-        ).stdout
-        assert "Ask whoever stopped it, if that was not meant." in advice
+        words = [str(sidecar.script), "explain", found["commandId"]]
+
+        def explained() -> bytes:
+            return subprocess.run(words, env=sidecar.environ, capture_output=True, check=False).stdout
+
+        until(lambda: b"Ask whoever stopped it, if that was not meant." in explained())
 
 
 def test_output_that_the_agent_does_not_take_names_the_supervisor_whose_reader_it_is(sidecar: Installation) -> None:
